@@ -21,6 +21,14 @@
 -- such events, and on replays with feedback (R1, R2). A wake is the first call of a kswapd since its
 -- last pass or sleep: later calls find it awake.
 --
+-- A fragmentation index has no value in a zone where a request of the order would succeed: the
+-- kernel's -1000 is no number. Null there means just that.
+--
+-- Success of huge pages is the share of the requests for a huge page that got one, by order: those
+-- of page faults, shared memory and khugepaged, which have the flags of GFP_TRANSHUGE_LIGHT. A fault
+-- may ask more than once: on its own node and elsewhere, or for several orders. The model counts the
+-- requests that it has a block for (table huge_request).
+--
 -- Events: whole
 --
 -- Tier: B
@@ -29,7 +37,8 @@
 --   metric  VARCHAR  Name of the metric.
 --   unit    VARCHAR  events, pages, blocks, or 1/1000 of an index.
 --   tier    VARCHAR  Tier of the number if it is a prediction.
---   value   BIGINT   Value of the metric.
+--   value   BIGINT   Value of the metric, at least 0; null for an index: a request would succeed.
+--   most    BIGINT   Largest value that the metric can have on this machine; null: no limit.
 WITH span AS MATERIALIZED (
     -- Once: each use of a view is planned and read anew.
     SELECT since, until FROM played
@@ -144,67 +153,78 @@ order_of_machine AS (
     SELECT unnest(range(coalesce(nr_orders, 11)))::INTEGER AS page_order FROM machine
 ),
 
+-- The size of the machine at the end, which bounds what lies in it.
+size AS (
+    SELECT nullif(sum(managed), 0)::BIGINT AS pages
+    FROM zone
+    WHERE snapshot = (SELECT max(snapshot) FROM zone)
+),
+
 measured AS (
-    SELECT 10 AS place, 'allocs' AS metric, 'events' AS unit, 'A' AS tier, coalesce(sum(nr - no_page), 0) AS value
+    SELECT 10 AS place, 'allocs' AS metric, 'events' AS unit, 'A' AS tier, coalesce(sum(nr - no_page), 0) AS value,
+        NULL::BIGINT AS most
     FROM page_event WHERE kind = 'alloc'
     UNION ALL
-    SELECT 11, 'frees', 'events', 'A', coalesce(sum(nr), 0)
+    SELECT 11, 'frees', 'events', 'A', coalesce(sum(nr), 0), NULL
     FROM page_event WHERE kind = 'free'
     UNION ALL
-    SELECT 20, 'fallbacks', 'events', 'A', coalesce(sum(nr), 0)
+    SELECT 20, 'fallbacks', 'events', 'A', coalesce(sum(nr), 0), NULL
     FROM fallback
     UNION ALL
-    SELECT 21, 'fallbacks below pageblock order', 'events', 'A', coalesce(sum(nr) FILTER (below_pageblock), 0)
+    SELECT 21, 'fallbacks below pageblock order', 'events', 'A', coalesce(sum(nr) FILTER (below_pageblock), 0), NULL
     FROM fallback
     UNION ALL
-    SELECT 22, 'fallbacks ' || k.kind, 'events', 'A', coalesce(sum(f.nr), 0)
+    SELECT 22, 'fallbacks ' || k.kind, 'events', 'A', coalesce(sum(f.nr), 0), NULL
     FROM (VALUES ('claim'), ('steal'), ('whole')) AS k (kind)
     LEFT JOIN fallback AS f USING (kind)
     GROUP BY k.kind
     UNION ALL
     SELECT 23, 'mixing ' || p.wanted || ' from ' || p.raided, 'events', 'A',
-        coalesce(sum(f.nr) FILTER (f.below_pageblock), 0)
+        coalesce(sum(f.nr) FILTER (f.below_pageblock), 0), NULL
     FROM pair AS p
     LEFT JOIN fallback AS f USING (wanted, raided)
     GROUP BY p.wanted, p.raided
     UNION ALL
-    SELECT 24, 'fallbacks for order ' || o.page_order, 'events', 'A', coalesce(sum(f.nr), 0)
+    SELECT 24, 'fallbacks for order ' || o.page_order, 'events', 'A', coalesce(sum(f.nr), 0), NULL
     FROM order_of_machine AS o
     LEFT JOIN fallback AS f ON f.alloc_order = o.page_order
     GROUP BY o.page_order
     UNION ALL
-    SELECT 30, 'pages taken under the zone lock', 'pages', 'A', coalesce(sum(pages), 0)
+    SELECT 30, 'pages taken under the zone lock', 'pages', 'A', coalesce(sum(pages), 0), NULL
     FROM page_event WHERE kind = 'alloc_zone_locked'
     UNION ALL
-    SELECT 31, 'pages drained to the zone', 'pages', 'A', coalesce(sum(pages), 0)
+    SELECT 31, 'pages drained to the zone', 'pages', 'A', coalesce(sum(pages), 0), NULL
     FROM page_event WHERE kind = 'pcpu_drain'
     UNION ALL
-    SELECT 32, 'refill runs', 'events', 'A', coalesce(sum(nr), 0)
+    SELECT 32, 'refill runs', 'events', 'A', coalesce(sum(nr), 0), NULL
     FROM run WHERE NOT back
     UNION ALL
-    SELECT 33, 'drain runs', 'events', 'A', coalesce(sum(nr), 0)
+    SELECT 33, 'drain runs', 'events', 'A', coalesce(sum(nr), 0), NULL
     FROM run WHERE back
     UNION ALL
-    SELECT 40, 'free pages at the end', 'pages', 'A', sum(nr_free << page_order::INTEGER)
+    SELECT 40, 'free pages at the end', 'pages', 'A', sum(nr_free << page_order::INTEGER),
+        (SELECT pages FROM size)
     FROM last_area HAVING count(*) > 0
     UNION ALL
-    SELECT 41, 'free blocks of order ' || page_order || ' at the end', 'blocks', 'A', sum(nr_free)
+    SELECT 41, 'free blocks of order ' || page_order || ' at the end', 'blocks', 'A', sum(nr_free),
+        (SELECT pages FROM size) >> page_order::INTEGER
     FROM last_area GROUP BY page_order
     UNION ALL
-    SELECT 42, 'free pageblocks at the end', 'blocks', 'A', sum(a.nr_free << (a.page_order - m.pageblock_order)::INTEGER)
+    SELECT 42, 'free pageblocks at the end', 'blocks', 'A', sum(a.nr_free << (a.page_order - m.pageblock_order)::INTEGER),
+        (SELECT pages FROM size) >> any_value(m.pageblock_order)
     FROM last_area AS a
     JOIN machine AS m ON a.page_order >= m.pageblock_order
     HAVING count(*) > 0
     UNION ALL
     SELECT 50, 'unusable free space of order ' || page_order || ' at the end, node ' || node || ' ' || zone, '1/1000',
-        'A', unusable_free
+        'A', unusable_free, 1000
     FROM zone_index
     UNION ALL
     SELECT 51, 'fragmentation index of order ' || page_order || ' at the end, node ' || node || ' ' || zone, '1/1000',
-        'A', fragmentation_index
+        'A', CASE WHEN fragmentation_index >= 0 THEN fragmentation_index END, 1000
     FROM zone_index
     UNION ALL
-    SELECT 60, 'pageblocks ' || migratetype || ' at the end', 'blocks', 'A', nr_blocks
+    SELECT 60, 'pageblocks ' || migratetype || ' at the end', 'blocks', 'A', nr_blocks, sum(nr_blocks) OVER ()
     FROM last_count
 ),
 
@@ -270,13 +290,30 @@ stood AS (
     HAVING count(*) > 0
 ),
 
+asked AS (
+    SELECT page_order, count(*) AS asked, count(pfn) AS got
+    FROM (
+        SELECT page_order, pfn, gfp_names(gfp_flags) AS gfp
+        FROM event
+        WHERE kind = 'alloc'
+          AND page_order > 0
+          AND migratetype = 'MOVABLE'
+          AND ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
+          AND NOT (SELECT replayed FROM machine)
+    )
+    WHERE gfp LIKE '%HIGHMEM%' AND gfp LIKE '%COMP%' AND gfp LIKE '%NOMEMALLOC%'
+    GROUP BY page_order
+    UNION ALL
+    SELECT page_order, asked, got FROM huge_request
+),
+
 -- The lower bound; for huge pages the upper bound.
 mixed AS (
     SELECT unnest([
-        {place: 90, metric: 'mixed pageblocks at the end', unit: 'blocks', tier: 'A', value: sum(mixed_low)},
-        {place: 91, metric: 'polluted MOVABLE pageblocks at the end', unit: 'blocks', tier: 'A', value: sum(polluted_low)},
-        {place: 92, metric: 'foreign pages at the end', unit: 'pages', tier: 'A', value: sum(foreign_low)},
-        {place: 93, metric: 'huge pages after a perfect compaction at the end', unit: 'blocks', tier: 'A', value: sum(thp_high)}
+        {place: 90, metric: 'mixed pageblocks at the end', unit: 'blocks', tier: 'A', value: sum(mixed_low), most: sum(blocks)},
+        {place: 91, metric: 'polluted MOVABLE pageblocks at the end', unit: 'blocks', tier: 'A', value: sum(polluted_low), most: sum(blocks)},
+        {place: 92, metric: 'foreign pages at the end', unit: 'pages', tier: 'A', value: sum(foreign_low), most: sum(blocks) << (SELECT pageblock_order FROM machine)},
+        {place: 93, metric: 'huge pages after a perfect compaction at the end', unit: 'blocks', tier: 'A', value: sum(thp_high), most: sum(blocks)}
     ], recursive := true)
     FROM block_mix
     WHERE ts = (SELECT max(ts) FROM block_mix)
@@ -284,16 +321,20 @@ mixed AS (
 )
 
 -- Every number of a run with feedback is tier B.
-SELECT metric, unit, greatest(tier, (SELECT m.tier FROM machine AS m)) AS tier, value::BIGINT AS value
+SELECT metric, unit, greatest(tier, (SELECT m.tier FROM machine AS m)) AS tier, value::BIGINT AS value, most::BIGINT AS most
 FROM (
-    SELECT place, metric, unit, tier, value FROM measured
+    SELECT place, metric, unit, tier, value, most FROM measured
     UNION ALL
-    SELECT place, metric, unit, tier, value FROM feedback
+    SELECT place, metric, unit, tier, value, NULL FROM feedback
     UNION ALL
-    SELECT place, metric, unit, tier, value FROM modelled
+    SELECT place, metric, unit, tier, value, NULL FROM modelled
     UNION ALL
-    SELECT place, metric, unit, tier, value FROM stood
+    SELECT place, metric, unit, tier, value, NULL FROM stood
     UNION ALL
-    SELECT place, metric, unit, tier, value FROM mixed
+    SELECT place, metric, unit, tier, value, most FROM mixed
+    UNION ALL
+    SELECT 94, 'success of huge pages of order ' || page_order || ', of 1,000 requests', '1/1000', 'A',
+        1000 * got // asked, 1000
+    FROM asked
 )
 ORDER BY place, length(metric), metric

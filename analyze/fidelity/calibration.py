@@ -31,6 +31,7 @@ import corpus
 import table
 
 from pagetape.asking import interval
+from pagetape.asking.success import number
 from pagetape.replaying import ensemble, model_error, replay_span
 from pagetape.replaying.playback import Run, Source
 from pagetape.replaying.validation import inferred, preferences
@@ -82,6 +83,7 @@ class Pair:
     recorded: float
     plain: float  # one run, without changes
     members: list[float]
+    most: float | None  # the largest value that the metric can have
 
     @property
     def error(self) -> float:
@@ -92,13 +94,13 @@ class Pair:
         return max(low - value, value - high, 0.0)
 
     def within(self) -> bool:
-        found = interval.interval(self.metric, self.unit, self.members, self.kind)
+        found = interval.interval(self.metric, self.unit, self.members, self.kind, self.most)
         return found.low <= self.recorded <= found.high
 
     @property
     def width(self) -> tuple[float, float]:
         """The limits of the interval."""
-        found = interval.interval(self.metric, self.unit, self.members, self.kind)
+        found = interval.interval(self.metric, self.unit, self.members, self.kind, self.most)
         return found.low, found.high
 
     @property
@@ -138,10 +140,12 @@ def measure(path: Path, nr: int, jobs: int | None, reclaim: str) -> Iterator[Pai
     }
     members: dict[str, list[float]] = {}
     for row in sorted(rows, key=lambda row: row["seed"]):
-        members.setdefault(row["metric"], []).append(row["value"] or 0)
+        if number(row["metric"], row["value"]) is not None:
+            members.setdefault(row["metric"], []).append(row["value"])
     kind = interval.kind_of(replay_span.kind(tape), reclaim)
     for metric, row in model_error.recorded_metrics(tape).items():
-        if row["value"] is not None and metric in members and metric not in interval.GIVEN:
+        known = number(metric, row["value"]) is not None
+        if known and metric in members and metric not in interval.GIVEN:
             yield Pair(
                 path.stem,
                 half,
@@ -151,6 +155,7 @@ def measure(path: Path, nr: int, jobs: int | None, reclaim: str) -> Iterator[Pai
                 row["value"],
                 plain.get(metric) or 0,
                 members[metric],
+                row["most"],
             )
 
 

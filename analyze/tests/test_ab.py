@@ -21,10 +21,12 @@ import validation
 import validation_page
 
 from pagetape.ab import live
+from pagetape.ab import predict as predict_module
+from pagetape.ab import result as result_module
 from pagetape.ab.plan import Plan, RunOf, parse_set
-from pagetape.ab.result import Result, text
+from pagetape.ab.result import Result, cells, text
 from pagetape.ab.switch import SWITCHES, Host, find
-from pagetape.ab.verdict import live_ratio, sign, verdict
+from pagetape.ab.verdict import Recorded, live_ratio, sign, verdict
 from pagetape.asking import interval
 from pagetape.asking.interval import Ratio
 from pagetape.commands import ab as command
@@ -540,3 +542,51 @@ def test_the_next_command_restores_after_a_kill(tmp_path: Path, pagetape: Run) -
     while list(instances.glob(f"pagetape-{process.pid}-*")):  # until its guard has removed it
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+# ---- tapes that the model does not follow
+
+
+def test_a_tape_which_the_model_does_not_follow_predicts_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of three tapes, the model follows two, one or none in the fallbacks."""
+    own, this = [100, 110, 120, 130] * 4, [50, 55, 60, 65] * 4
+    values = dict(zip("abc", (115, 115, 900), strict=True))
+    monkeypatch.setattr(predict_module, "_pairs", lambda *_: {"fallbacks": (this, own)})
+    monkeypatch.setattr(predict_module.replay_span, "kind", lambda _: "whole")
+    monkeypatch.setattr(predict_module, "Tape", lambda path: path)
+    monkeypatch.setattr(
+        predict_module,
+        "recorded_metrics",
+        lambda path: {"fallbacks": {"unit": "events", "value": values[path.name], "most": None}},
+    )
+
+    class Bar:
+        def __enter__(self) -> None: ...
+        def __exit__(self, *_: object) -> None: ...
+
+    class Changed:
+        policy, name, metrics, reclaim = "pcp", "x", ("fallbacks",), "R0"
+
+        def policies(self, *_: object) -> tuple[str, ...]:
+            return ("pcp",)
+
+    def predicted(*names: str) -> Any:
+        tapes = [tmp_path / name for name in names]
+        return predict_module.predict(Changed(), tapes, "1", False, 16, lambda _: Bar())[  # type: ignore[arg-type, return-value]
+            "fallbacks"
+        ]
+
+    both = predicted("a", "b")
+    assert (both.followed, both.tapes) == (2, 2) and both.no_verdict is None
+    mixed = predicted("a", "c")
+    assert (mixed.followed, mixed.tapes) == (1, 2)
+    assert mixed.ratio == predicted("a").ratio
+    none = predicted("c")
+    assert none.ratio is None and none.no_verdict.startswith(
+        "not followed: recorded 900, own rules"
+    )
+    row = result_module._metric("fallbacks", Recorded([9, 10], [5, 6]), "A", none)
+    assert row["verdict"] is None and row["predicted"] is None and row["low"] is None
+    assert cells(row)[-1] == none.no_verdict

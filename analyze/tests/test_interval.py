@@ -3,6 +3,7 @@
 
 import math
 import random
+from statistics import median
 
 import pytest
 from hypothesis import example, given
@@ -44,11 +45,38 @@ def test_an_interval_is_at_most_a_factor_of_3(values: list[int], kind: str) -> N
     assert found.high - found.low <= 20 or found.high <= 3 * found.low
 
 
-@given(st.lists(st.integers(-1000, 1000), min_size=2, max_size=20))
-def test_an_index_stays_an_index(values: list[int]) -> None:
-    name = "fragmentation index of order 9 at the end, node 0 DMA"
-    found = interval.interval(name, interval.INDEX, values, "whole")
-    assert -1000 <= found.low <= found.high <= 1000
+SHARES = st.lists(st.integers(0, 1000), min_size=2, max_size=20)
+
+
+@given(SHARES, st.sampled_from([*interval.KINDS, interval.FEEDBACK]))
+def test_a_share_stays_a_share(values: list[int], kind: str) -> None:
+    name = "unusable free space of order 9 at the end, node 1 DMA32"
+    found = interval.interval(name, interval.INDEX, values, kind, 1000)
+    assert 0 <= found.low <= found.median <= found.high <= 1000
+
+
+@given(SHARES, SHARES)
+def test_the_difference_of_shares_stays_possible(own: list[int], this: list[int]) -> None:
+    nr = min(len(own), len(this))
+    about = ("partial", "R0", 1000)
+    name = "unusable free space of order 9 at the end, node 1 DMA32"
+    found = interval.paired(name, interval.INDEX, this[:nr], own[:nr], *about)
+    assert -1000 <= found.low <= found.value <= found.high <= 1000
+
+
+@given(st.lists(st.integers(0, 200), min_size=2, max_size=20), st.sampled_from(interval.KINDS))
+def test_no_more_pageblocks_are_mixed_than_there_are(values: list[int], kind: str) -> None:
+    found = interval.interval("mixed pageblocks at the end", "blocks", values, kind, 200)
+    assert 0 <= found.low <= found.median <= found.high <= 200
+
+
+@given(COUNTS, st.integers(0, 1000))
+def test_a_difference_is_that_of_the_medians(own: list[int], seed: int) -> None:
+    draw = random.Random(seed)
+    this = [max(value + draw.randint(-500, 500), 0) for value in own]
+    found = interval.paired("fallbacks", "events", this, own, "whole")
+    assert found.value == median(this) - median(own)
+    assert found.low <= found.value <= found.high
 
 
 def test_quantiles_lie_between_values() -> None:

@@ -10,6 +10,7 @@ import pytest
 from pagetape.asking import headline, no_verdict
 from pagetape.asking.comparison import beside_model, compare, members_of
 from pagetape.asking.interval import Interval
+from pagetape.asking.success import SUCCEEDS
 from pagetape.pages.page import page
 from pagetape.pages.sweep_page import sweep_page
 from pagetape.schemas import TABLES
@@ -57,14 +58,11 @@ def of(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_model_follows_what_lies_in_its_interval() -> None:
-    own = Interval(150, 103, 205)
-    assert [no_verdict.follows(value, own) for value in (102, 103, 205, 206)] == [
-        False,
-        True,
-        True,
-        False,
-    ]
-    assert no_verdict.follows(None, own) is None and no_verdict.follows(41, None) is None
+    own = no_verdict.Rules(Interval(150, 103, 205), None)
+    found = [no_verdict.follows(NAME, value, own) for value in (102, 103, 205, 206)]
+    assert found == [False, True, True, False]
+    assert no_verdict.follows(NAME, None, own) is None
+    assert no_verdict.follows(NAME, 41, None) is None
 
 
 def test_compare_withholds_what_the_model_does_not_follow(tapes: list[Path], pagetape: Run) -> None:
@@ -146,3 +144,78 @@ def test_a_sweep_withholds_it_in_table_and_page() -> None:
     assert "(not followed)" in text and 'title="not followed: recorded 41, own rules ' in text
     text = sweep_page([run | {"metrics": beside(150)}], [NAME])
     assert "(not followed)" not in text and "%)" in text
+
+
+# ---- a fragmentation index where a request would succeed
+
+INDEX = "fragmentation index of order 9 at the end, node 0 DMA32"
+ZONE = {"ts": 1, "node": 0, "zone": "DMA32", "migratetype": "MOVABLE"}
+
+
+def index_tape(path: Path, recorded: int, this: Sequence[int], own: Sequence[int]) -> Path:
+    """A what-if whose zone has two free blocks of order 0 at the end: its index is 999."""
+    with Writer(path, {"replay": RUN, "pageblock_order": 9, "orders": 11}) as tape:
+        about = {"metric": INDEX, "unit": "1/1000", "tier": "A"}
+        tape.rows("model_error", [about | {"recorded": recorded, "model": 990}])
+        rows = member_rows({"own": own, "this": this}, INDEX)
+        tape.rows("member", [row | {"unit": "1/1000"} for row in rows])
+        areas = [
+            ZONE | {"snapshot": snapshot, "page_order": order, "nr_free": 0 if order else 2}
+            for snapshot in (0, 1)
+            for order in range(11)
+        ]
+        tape.rows("free_area", areas)
+    return path
+
+
+def index_of(pagetape: Run, *tapes: Path) -> tuple[dict[str, Any], str]:
+    found = pagetape("compare", *tapes, "--json").json
+    (metric,) = (m for m in found["metrics"] if m["metric"] == INDEX)
+    return metric, pagetape("compare", *tapes, "--wide").out
+
+
+def test_a_request_that_would_succeed_is_no_number(tmp_path: Path, pagetape: Run) -> None:
+    base = recording(tmp_path / "base.tape")
+    this, own = [SUCCEEDS, 940, 950, 960] * 4, [900, 910, 920, 930] * 4
+    run = index_tape(tmp_path / "run.tape", 915, this, own)
+    metric, said = index_of(pagetape, base, run)
+    assert metric["success"]["run"] == {"nr": 4, "of": 16}
+    assert metric["intervals"]["run"]["median"] == 950
+    assert metric["intervals"]["run"]["low"] >= 0
+    found = metric["differences"]["run"]
+    assert found["value"] is None and found["shown"] is False and found["followed"] is True
+    assert "would succeed in 4 of 16, else 950 [" in said
+    assert (
+        "no index to compare: would succeed in 4 of 16, own rules would succeed in 0 of 16" in said
+    )
+    assert "-1,000" not in said and "-1000" not in said
+
+
+def test_an_index_is_followed_if_members_are_in_the_recorded_state(
+    tmp_path: Path, pagetape: Run
+) -> None:
+    base = recording(tmp_path / "base.tape")
+    numbers = [900, 910, 920, 930] * 4
+    words = []
+    for nr, (recorded, own) in enumerate(
+        [
+            (SUCCEEDS, numbers),  # no member of the own rules would succeed
+            (915, [SUCCEEDS] * 16),  # all would
+            (SUCCEEDS, [SUCCEEDS] * 8 + numbers[:8]),
+            (915, [SUCCEEDS] * 8 + numbers[:8]),
+        ]
+    ):
+        run = index_tape(tmp_path / f"run{nr}.tape", recorded, numbers, own)
+        found = index_of(pagetape, base, run)[0]["differences"][f"run{nr}"]
+        words.append((found["followed"], found["no_verdict"].partition(":")[0]))
+    no_index = (True, "no index to compare")
+    assert words == [(False, "not followed"), (False, "not followed"), no_index, no_index]
+
+
+def test_the_report_has_no_index_where_a_request_would_succeed(pagetape: Run) -> None:
+    demo = Path(__file__).parents[1] / "demo/pressure.tape"
+    rows = pagetape("report", "metrics", demo, "--json").json["rows"]
+    found = [row["value"] for row in rows if row["metric"].startswith("fragmentation index")]
+    assert None in found and all(value is None or value >= 0 for value in found)
+    for row in rows:
+        assert row["value"] is None or 0 <= row["value"] <= (row["most"] or row["value"])

@@ -35,8 +35,8 @@
 --   short             BIGINT     Of these, refused for lack of free memory.
 --   succeeded         BIGINT     Compactions of the zone that ended with a free block.
 --   failed            BIGINT     Compactions that scanned the whole zone and found none.
---   succeeded_index   BIGINT     Median index before the successes.
---   failed_index      BIGINT     Median index before the failures.
+--   succeeded_index   BIGINT     Median index before the successes, of moments without a free block.
+--   failed_index      BIGINT     Median index before the failures, of moments without a free block.
 --   age_s             DOUBLE     Median age of that index, in seconds.
 --   advice            VARCHAR    The conclusion, in words.
 WITH setting AS (
@@ -99,7 +99,7 @@ ended AS (
         (r.ts - i.ts) / 1e9 AS age_s
     FROM result AS r
     ASOF LEFT JOIN indexed AS i
-        ON i.tape = r.tape AND i.node = r.node AND i.zone = r.zone AND i.page_order = r.page_order AND i.ts <= r.ts
+        ON i.tape = r.tape AND i.node = r.node AND i.zone = r.zone AND i.page_order = r.page_order AND i.ts <= r.ts AND i.ts > 0
 ),
 
 acted AS (
@@ -113,8 +113,8 @@ acted AS (
         count(*) FILTER (kind = 'suitable' AND status = 1) AS short,
         count(*) FILTER (kind = 'finished' AND status = 8) AS succeeded,
         count(*) FILTER (kind = 'finished' AND status IN (5, 6)) AS failed,
-        quantile_disc(index, 0.5) FILTER (kind = 'finished' AND status = 8) AS succeeded_index,
-        quantile_disc(index, 0.5) FILTER (kind = 'finished' AND status IN (5, 6)) AS failed_index,
+        quantile_disc(index, 0.5) FILTER (kind = 'finished' AND status = 8 AND index >= 0) AS succeeded_index,
+        quantile_disc(index, 0.5) FILTER (kind = 'finished' AND status IN (5, 6) AND index >= 0) AS failed_index,
         quantile_cont(age_s, 0.5) FILTER (kind = 'finished' AND status IN (5, 6, 8)) AS age_s
     FROM ended
     GROUP BY ALL

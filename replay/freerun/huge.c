@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "huge.h"
 
+#include "huge_requests.h"
+
 #include "model/fragmentation.h"
 #include "model/policy_stack.h"
 #include "model/watermark.h"
@@ -12,8 +14,6 @@
 
 enum { FAULTS_BITS = 12 }; /* of the table of threads */
 
-/* GFP_TRANSHUGE_LIGHT: every such fault has at least these flags. */
-#define GFP_HUGE   (GFP_HIGHMEM | GFP_MOVABLE | GFP_COMP | GFP_NOMEMALLOC)
 #define GFP_LOCAL  (GFP_THISNODE | GFP_NORETRY)
 #define GFP_SINGLE (GFP_HIGHMEM | GFP_MOVABLE | GFP_ZERO)
 
@@ -63,7 +63,7 @@ bool huge_is_try(const struct huge *h, const struct waiting *e)
 {
 	const struct huge_fault *fault;
 
-	if (!e->order || e->order != h->m->pageblock_order || (e->gfp_flags & GFP_HUGE) != GFP_HUGE)
+	if (e->order != h->m->pageblock_order || !is_huge_request(e))
 		return false;
 	if (e->gfp_flags & GFP_THISNODE)
 		return e->gfp_flags & GFP_NORETRY;

@@ -30,6 +30,8 @@ static int open_outputs(struct replay *r, struct error *err)
 		ret = run_output(&r->run, &r->series[i], series_tables[i], OTHER_ROWS, err);
 	if (!ret)
 		ret = run_output(&r->run, &r->event_count, &event_count_table, OTHER_ROWS, err);
+	if (!ret)
+		ret = run_output(&r->run, &r->huge_request, &huge_request_table, OTHER_ROWS, err);
 	for (int i = 0; i < NR_FRAGMENTATION_SAMPLE && !ret; i++)
 		ret = run_output(&r->run, &r->samples[i], fragmentation_sample_tables[i],
 				 OTHER_ROWS, err);
@@ -461,6 +463,7 @@ int replay_finish(struct replay *r, struct error *err)
 		if (r->interval_end)
 			intervals_end(r, r->requests.last_ts + 1);
 		event_counts_write(&r->event_counts, r->event_count);
+		huge_requests_write(&r->serve.huge_requests, r->huge_request);
 		snapshot_write(r->model, r->end, r->requests.last_ts);
 	}
 	ret = run_finish(&r->run, err);

@@ -41,7 +41,8 @@ struct replay {
 
 	struct events events;
 	struct event_counts event_counts;
-	struct output *series[NR_SERIES], *event_count, *samples[NR_FRAGMENTATION_SAMPLE];
+	struct output *series[NR_SERIES], *samples[NR_FRAGMENTATION_SAMPLE];
+	struct output *event_count, *huge_request;
 	struct output *end[NR_END];
 	struct totals totals;
 	struct wrong_page wrong_page;

@@ -162,8 +162,11 @@ static bool mixes_at_once(const struct request *rq)
 	return rq->gfp_flags & GFP_KSWAPD_RECLAIM && !(rq->gfp_flags & GFP_DIRECT_RECLAIM);
 }
 
-/* A block for a request that the record served; pages move for it if necessary. */
-static uint32_t alloc_recorded(struct serve *s, const struct waiting *e, struct request *rq)
+/*
+ * A block for a request that the record served; pages move for it if necessary. `moved`: they did.
+ */
+static uint32_t alloc_recorded(struct serve *s, const struct waiting *e, struct request *rq,
+			       bool *moved)
 {
 	struct model *m = s->model;
 	uint32_t head;
@@ -175,11 +178,13 @@ static uint32_t alloc_recorded(struct serve *s, const struct waiting *e, struct 
 	head = zone_alloc(m, rq);
 	if (head == NO_FRAME && rq->whole_first) {
 		compact_block_for_record(s, e, rq);
+		*moved = true;
 		rq->whole_first = false;
 		head = zone_alloc(m, rq);
 	}
 	if (head != NO_FRAME || !rq->makes_room)
 		return head;
+	*moved = true;
 	head = compact_for_record(s, e, rq);
 	if (head != NO_FRAME)
 		return head;
@@ -193,6 +198,7 @@ void serve_alloc(struct serve *s, const struct waiting *e, bool emit)
 	struct model *m = s->model;
 	struct request rq = serve_asked(s, e);
 	int order = e->order;
+	bool moved = false;
 	uint32_t head;
 
 	if (s->huge && !order && swallow(s, e))
@@ -202,8 +208,11 @@ void serve_alloc(struct serve *s, const struct waiting *e, bool emit)
 		serve_make_free(s, e);
 		head = s->alloc_batches && !order
 			       ? alloc_batches_alloc(s->alloc_batches, m, &rq, &order)
-			       : alloc_recorded(s, e, &rq);
+			       : alloc_recorded(s, e, &rq, &moved);
 	}
+	/* Pages move as direct compaction moves them, which not every request may do. */
+	huge_requests_add(&s->huge_requests, e,
+			  head != NO_FRAME && (!moved || e->gfp_flags & GFP_DIRECT_RECLAIM));
 	if (emit && order >= 0)
 		events_alloc(m->events, &m->now,
 			     head == NO_FRAME ? NO_PFN : (int64_t)frame_pfn(m, head), order,
@@ -236,6 +245,11 @@ static void emit_failure(struct serve *s, const struct waiting *e)
 {
 	struct model *m = s->model;
 
+	if (is_huge_request(e)) {
+		struct request rq = serve_asked(s, e);
+
+		huge_requests_add(&s->huge_requests, e, zone_has_block(m, &rq));
+	}
 	zone_mark_tried(m, e->moment.cpu, e->gfp_flags, e->order);
 	events_alloc(m->events, &m->now, NO_PFN, e->order, e->gfp_flags, e->migratetype);
 }

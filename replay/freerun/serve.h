@@ -9,6 +9,7 @@
 
 #include "tape/anomalies.h"
 #include "huge.h"
+#include "huge_requests.h"
 #include "tape/requests.h"
 #include "alloc_batch.h"
 #include "model/page_map.h"
@@ -53,6 +54,7 @@ struct serve {
 	struct strays strays;                /* without lists if the run does not need it */
 	struct alloc_batches *alloc_batches; /* NULL: every page is served by itself */
 	struct huge *huge;                   /* NULL: huge pages are the recorded ones */
+	struct huge_requests huge_requests;
 	struct anomalies anomalies;
 	struct request_facts request;
 	bool compacts_for_record; /* when the record served a request that the model cannot */

@@ -84,6 +84,7 @@ void serve_try(struct serve *s, const struct waiting *e)
 	if (head == NO_FRAME)
 		head = huge_alloc(h, &rq, first ? 0 : nr_tries - 1, last ? nr_tries : 1);
 	fault->waits = !last;
+	huge_requests_add(&s->huge_requests, e, head != NO_FRAME);
 	if (head != NO_FRAME && fault->head == NO_FRAME && !got)
 		huge_open(h, fault, head);
 	if (!last)

@@ -182,6 +182,19 @@ uint32_t zone_alloc_within(struct model *m, struct request *rq, struct reach rea
 	return NO_FRAME;
 }
 
+bool zone_has_block(const struct model *m, const struct request *rq)
+{
+	const struct zonelist *list = zonelist_of(m, rq);
+	struct request slow = *rq;
+
+	slow.flags = slow_path_rights(m, rq) | ALLOC_SLOW;
+	for (int i = 0; i < list->nr; i++)
+		if (list->zones[i]->type <= rq->class_zone &&
+		    watermark_fast(m, list->zones[i], &slow, WMARK_MIN))
+			return true;
+	return false;
+}
+
 bool zone_has_within(const struct model *m, const struct request *rq, struct reach reach, int wmark)
 {
 	const struct zonelist *list = zonelist_of(m, rq);

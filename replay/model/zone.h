@@ -82,6 +82,8 @@ struct reach {
  * watermark (WMARK_LOW, or WMARK_MIN with the rights of the slow path), or NO_FRAME.
  */
 uint32_t zone_alloc_within(struct model *m, struct request *rq, struct reach reach, int wmark);
+/* Whether the slow path's scan would find a block for a request. Changes nothing. */
+bool zone_has_block(const struct model *m, const struct request *rq);
 /* Whether such a pass would find one page. */
 bool zone_has_within(const struct model *m, const struct request *rq, struct reach reach,
 		     int wmark);

@@ -12,10 +12,12 @@ from statistics import median
 import pyarrow as pa
 
 from pagetape.ab.switch import Switch
+from pagetape.asking import no_verdict
 from pagetape.asking.comparison import members_of, metrics
-from pagetape.asking.interval import KINDS, Ratio, ratio
+from pagetape.asking.interval import KINDS, Ratio, interval, kind_of, ratio
 from pagetape.replaying import ensemble, replay_span
 from pagetape.replaying.engine_run import Progress
+from pagetape.replaying.model_error import recorded_metrics
 from pagetape.replaying.playback import Run, Source, check
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.replaying.warm_start import warmed
@@ -23,7 +25,7 @@ from pagetape.schemas.tape import Tape
 
 Bar = Callable[[str], AbstractContextManager[Progress]]
 
-# Pairs of members of one metric: under the other value, and under the tape's own rules.
+# Members by metric: under the other value, and under the tape's own rules.
 Pairs = dict[str, tuple[list[int], list[int]]]
 
 
@@ -52,20 +54,25 @@ def _pairs(tape: Tape, run: Run, warm: bool, nr: int, progress: Progress) -> Pai
 class Prediction:
     """One metric under the other value, from the tapes of one value."""
 
-    ratio: Ratio  # under the other value / under the tape's own
-    own: float  # median of the members under the tape's own rules
-    this: float  # under the other value
+    ratio: Ratio | None  # under the other value / under the tape's own; None: no verdict
+    own: float | None  # median of the members under the tape's own rules
+    this: float | None  # under the other value
+    followed: int = 0  # tapes whose recorded value lies in the own rules' interval
+    tapes: int = 0
+    no_verdict: str | None = None  # if the model follows none of them
 
 
 def predict(
     switch: Switch, tapes: Sequence[Path], value: str, warm: bool, nr: int, bar: Bar
 ) -> dict[str, Prediction]:
     """The metrics of the switch at `value`, from `nr` members of each tape recorded under the
-    other value; {} for a switch without a policy. `warm`: before each live run under `value`, the
+    other value; {} for a switch without a policy. A tape counts in the metrics in which the model
+    follows it. `warm`: before each live run under `value`, the
     command had run under it, too."""
     if switch.policy is None or not nr:
         return {}
     together: Pairs = {}
+    reasons: dict[str, list[str | None]] = {}
     kinds = set()
     for path in tapes:
         tape = Tape(path)
@@ -73,15 +80,48 @@ def predict(
         kinds.add(replay_span.kind(tape))
         with bar(f"{path.stem} as {switch.name}={value}") as progress:
             found = _pairs(tape, run, warm, nr, progress)
+        whys = _not_followed(tape, run, found)
         for name, pairs in found.items():
+            reasons.setdefault(name, []).append(whys.get(name))
+            if name in whys:
+                continue
             for values, more in zip(together.setdefault(name, ([], [])), pairs, strict=True):
                 values.extend(more)
     kind = max(kinds, key=KINDS.index)  # one partial recording makes the prediction partial
     return {
-        name: Prediction(ratio(name, this, own, kind), median(own), median(this))
-        for name, (this, own) in together.items()
+        name: _prediction(name, together.get(name), whys, kind)
+        for name, whys in reasons.items()
         if name in switch.metrics
     }
+
+
+def _not_followed(tape: Tape, run: Run, found: Pairs) -> dict[str, str]:
+    """The metrics in which the model does not follow a tape, and why."""
+    kind = kind_of(replay_span.kind(tape), run.reclaim)
+    whys = {}
+    for name, row in recorded_metrics(tape).items():
+        if name not in found:
+            continue
+        own = interval(name, row["unit"], found[name][1], kind, row["most"])
+        why = no_verdict.of_metric(None, name, row["value"], no_verdict.Rules(own, None))
+        if why is not None:
+            whys[name] = why
+    return whys
+
+
+def _prediction(
+    name: str,
+    members: tuple[list[int], list[int]] | None,
+    whys: Sequence[str | None],
+    kind: str,
+) -> Prediction:
+    """The prediction of a metric from the tapes which the model follows in it."""
+    followed = sum(why is None for why in whys)
+    if members is None:
+        return Prediction(None, None, None, followed, len(whys), whys[0])
+    this, own = members
+    found = ratio(name, this, own, kind)
+    return Prediction(found, median(own), median(this), followed, len(whys))
 
 
 def partial(tapes: Sequence[Path]) -> list[str]:

@@ -183,6 +183,7 @@ def _spread(values: Sequence[float]) -> dict[str, Any]:
 def _metric(name: str, found: Recorded, side: str, made: Prediction | None) -> dict[str, Any]:
     """One metric as seen from the tapes of one side."""
     live = found.ratio(side)
+    predicted = made and made.ratio
     return {
         "metric": name,
         "from": side,
@@ -192,12 +193,14 @@ def _metric(name: str, found: Recorded, side: str, made: Prediction | None) -> d
         "live_low": live.low,
         "live_high": live.high,
         "live_shown": live.shown,
-        "predicted": made and made.ratio.value,
-        "low": made and made.ratio.low,
-        "high": made and made.ratio.high,
-        "sign": made and sign(live.value) == sign(made.ratio.value),
+        "predicted": predicted and predicted.value,
+        "low": predicted and predicted.low,
+        "high": predicted and predicted.high,
+        "sign": predicted and sign(live.value) == sign(predicted.value),
         "model": made and {"own": made.own, "this": made.this},
-        "verdict": made and verdict(live, made.ratio),
+        "followed": made and {"tapes": made.followed, "of": made.tapes},
+        "no_verdict": made and made.no_verdict,
+        "verdict": predicted and verdict(live, predicted),
     }
 
 
@@ -221,7 +224,7 @@ def cells(metric: dict[str, Any]) -> list[str]:
     line = [metric["metric"] if first else "", *(recorded if first else ("", ""))]
     line += ["B/A" if first else "A/B", _ratio(live)]
     if metric["predicted"] is None:
-        return [*line, "-", "-", "-"]
+        return [*line, "-", "-", metric.get("no_verdict") or "-"]
     predicted = Ratio(metric["predicted"], metric["low"], metric["high"])
     signs = f"{_SIGNS[sign(live.value)]} {_SIGNS[sign(predicted.value)]}"
     return [*line, _ratio(predicted), signs, metric["verdict"]]
@@ -245,6 +248,19 @@ def _lengths(found: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _followed(found: dict[str, Any]) -> list[str]:
+    """The predictions that leave out tapes which the model does not follow."""
+    lines = []
+    for metric in found["metrics"]:
+        count = metric.get("followed") or {"tapes": 0, "of": 0}
+        if 0 < count["tapes"] < count["of"]:
+            lines.append(
+                f"{metric['metric']} from {metric['from']}: predicted from the {count['tapes']} of "
+                f"{count['of']} tapes which the model follows in it"
+            )
+    return lines
+
+
 def text(found: dict[str, Any]) -> str:
     """The contents of ab.json for people."""
     values = found["values"]
@@ -261,6 +277,7 @@ def text(found: dict[str, Any]) -> str:
     lines += _lengths(found)
     if not found["predicted"]:
         lines.append(f"not predicted: no policy of the model has {found['switch']}")
+    lines += _followed(found)
     if found["missing"]:
         lines.append(f"not on every tape: {', '.join(found['missing'])}")
     if found["partial"]:

@@ -29,6 +29,8 @@ import pyarrow as pa
 from pagetape.asking import interval, no_verdict, query
 from pagetape.asking.database import Database, labels
 from pagetape.asking.interval import Interval, Paired
+from pagetape.asking.no_verdict import Rules
+from pagetape.asking.success import SUCCEEDS, Success, is_index, number, numbers
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import fallback_unit, origin
 from pagetape.tapes.kernel_rows import warnings_of
@@ -42,10 +44,14 @@ def metrics(
 ) -> dict[str, dict[str, Any]]:
     """The rows of the report `metrics`, by name; `threads` and `tables` as for Database.
 
-    If the events are cut off, the state at the end is that of a later moment, and left out.
+    A fragmentation index without a value, as a request would succeed, is SUCCEEDS. If the events
+    are cut off, the state at the end is that of a later moment, and left out.
     """
     with Database([tape], threads, tables) as db:
         rows = db.run(query.reports()["metrics"]).objects()
+    for row in rows:
+        if row["value"] is None and is_index(row["metric"]):
+            row["value"] = SUCCEEDS
     cut = tape.is_cut("event")
     return {row["metric"]: row for row in rows if not (cut and _AT_THE_END in row["metric"])}
 
@@ -89,10 +95,18 @@ class Side:
         run = tape.facts.get("replay")
         role = "recorded" if run is None else "model" if run["own"] else "what-if"
         found = members_of(tape.table("member") if members is None else members)
-        effects = tape.rows("policy_effect")
-        about = warnings_of(tape), found, effects, fallback_unit.of_tape(tape)
-        about += (cls.of_model_error(tape, "recorded", "recorded"),)
-        return cls(label, role, Loss.of(tape), run, metrics(tape), *about)
+        return cls(
+            label,
+            role,
+            Loss.of(tape),
+            run,
+            metrics(tape),
+            warnings_of(tape),
+            found,
+            tape.rows("policy_effect"),
+            fallback_unit.of_tape(tape),
+            cls.of_model_error(tape, "recorded", "recorded"),
+        )
 
     @property
     def kind(self) -> str:
@@ -108,15 +122,27 @@ class Side:
         """Whether fallback events stand for something else than those of the other side."""
         return fallback_unit.differ(self.fallback_unit, other.fallback_unit)
 
+    def _members(self, metric: str, run: str | None) -> list[int]:
+        label = run or ("own" if self.role == "model" else "this")
+        return self.members.get(label, {}).get(metric, [])
+
     def interval(self, metric: str, run: str | None = None) -> Interval | None:
         """The interval of a prediction; None for a recording and for one run. `run`: of the
         members with this label, by default those of this tape."""
-        label = run or ("own" if self.role == "model" else "this")
-        values = self.members.get(label, {}).get(metric)
-        unit = self.metrics[metric]["unit"] if metric in self.metrics else ""
-        if not values:
-            return None
-        return interval.interval(metric, unit, values, interval.kind_of(self.kind, self.reclaim))
+        values = numbers(metric, self._members(metric, run))
+        row = self.metrics.get(metric, {})
+        kind = interval.kind_of(self.kind, self.reclaim)
+        return _interval(metric, row.get("unit", ""), values, kind, row.get("most"))
+
+    def success(self, metric: str, run: str | None = None) -> Success | None:
+        """Of a fragmentation index: of the members as for interval(), or else of the one run."""
+        alone = [] if run else [self.metrics.get(metric, {}).get("value")]
+        return Success.among(metric, self._members(metric, run) or alone)
+
+    def rules(self, metric: str, run: str | None = None) -> Rules | None:
+        """Interval and success of the members."""
+        members = self._members(metric, run)
+        return Rules.of(self.interval(metric, run), Success.among(metric, members))
 
     @property
     def played(self) -> dict[str, list[int]]:
@@ -132,8 +158,9 @@ class Side:
         this, other = self.played.get(metric), base.get(metric)
         if not this or not other:
             return None
-        unit, nr = self.metrics[metric]["unit"], min(len(this), len(other))
-        return interval.paired(metric, unit, this[:nr], other[:nr], self.kind, self.reclaim)
+        row, nr = self.metrics[metric], min(len(this), len(other))
+        about = self.kind, self.reclaim, row.get("most")
+        return interval.paired(metric, row["unit"], this[:nr], other[:nr], *about)
 
     def why_unpaired(self, base: Side) -> str | None:
         """Why the members of two replays of one recording cannot be paired; None if they can."""
@@ -161,6 +188,11 @@ class Side:
         return cls(role, role, Loss(None, {}, 0), None, found, fallback_unit=unit)
 
     def value(self, metric: str) -> int | None:
+        """None also for a request that would succeed."""
+        return number(metric, self.stored(metric))
+
+    def stored(self, metric: str) -> int | None:
+        """The value, or SUCCEEDS."""
         row = self.metrics.get(metric)
         return row["value"] if row else None
 
@@ -210,7 +242,9 @@ class Metric:
     tier: str
     values: dict[str, int | None]
     intervals: dict[str, Interval | None]
+    success: dict[str, Success | None]  # of a fragmentation index
     own: Interval | None  # of the own rules, with the inputs of the first what-if
+    own_success: Success | None
     error: int | None
     differences: dict[str, Difference | None]
 
@@ -218,7 +252,11 @@ class Metric:
     def occurs(self) -> bool:
         """Whether it is other than 0 on any tape, or in any member."""
         found = [*self.intervals.values(), self.own]
-        return any(self.values.values()) or any(i.median or i.high for i in found if i)
+        return (
+            any(self.values.values())
+            or any(i.median or i.high for i in found if i)
+            or any(self.success.values())
+        )
 
 
 @dataclass(frozen=True)
@@ -261,6 +299,7 @@ class Comparison:
                     "values": m.values,
                     "intervals": {label: i and vars(i) for label, i in m.intervals.items()},
                     "own": m.own and vars(m.own),
+                    **_success_json(m),
                     "model_error": m.error,
                     "differences": {label: d and vars(d) for label, d in m.differences.items()},
                 }
@@ -269,10 +308,20 @@ class Comparison:
         }
 
 
+def _success_json(metric: Metric) -> dict[str, Any]:
+    """The keys of a fragmentation index."""
+    if not is_index(metric.name):
+        return {}
+    return {
+        "success": {label: found and vars(found) for label, found in metric.success.items()},
+        "own_success": metric.own_success and vars(metric.own_success),
+    }
+
+
 def _recorded(side: Side, base: Side | None, metric: str) -> float | None:
     """The value of the recording of a replay: as its own tape has it, or that of `base`."""
     for known in (side.error_recorded, base):
-        value = known.value(metric) if known else None
+        value = known.stored(metric) if known else None
         if value is not None:
             return value
     return None
@@ -282,14 +331,16 @@ def _difference(
     side: Side, reference: Side, recorded: Side | None, metric: str
 ) -> Difference | None:
     run = "own" if side.role == "what-if" else None
-    own = side.interval(metric, run) if side.run else None
+    own = side.rules(metric, run) if side.run else None
     if own is None and reference.role == "model":
-        own = reference.interval(metric)
+        own = reference.rules(metric)
     value = _recorded(side, recorded, metric) if side.run else None
-    other_unit = side.counts_otherwise(reference)
-    why = no_verdict.of_metric(side.run, metric, value, own, other_unit=other_unit)
+    about = {"other_unit": side.counts_otherwise(reference)}
+    this = side.success(metric) if side.run else None
+    base = reference.success(metric) if reference.role == "what-if" else None
+    why = no_verdict.of_metric(side.run, metric, value, own, this=this, base=base, **about)
     why = why or no_verdict.of_run(reference.run)
-    followed = no_verdict.follows(value, own)
+    followed = no_verdict.follows(metric, value, own)
     if why is not None:
         return Difference.withheld(why, followed)
     if (base := _paired_with(side, reference)) and (pair := side.paired(metric, base)):
@@ -328,13 +379,6 @@ def _why(side: Side, reference: Side) -> str | None:
     return fallback_unit.sentence(reference.fallback_unit, side.fallback_unit)
 
 
-def _error(recorded: Side | None, model: Side | None, metric: str) -> int | None:
-    """The model's error, of one run; None if it is unknown."""
-    one = recorded.value(metric) if recorded else None
-    other = model.value(metric) if model else None
-    return None if one is None or other is None else abs(other - one)
-
-
 def beside_model(
     found: dict[str, dict[str, Any]], error: pa.Table, members: Members, made: dict[str, Any]
 ) -> list[dict[str, Any]]:
@@ -352,25 +396,40 @@ def beside_model(
     out = []
     for name, row in found.items():
         about = known.get(name, {"recorded": None, "model": None})
-        recorded, model = about["recorded"], about["model"]
+        unit, most = row["unit"], row.get("most")
         values = this.get(name) or (own.get(name) if not this else None)
-        own_rules = _interval(name, row["unit"], own.get(name), alone)
-        why = no_verdict.of_metric(made, name, recorded, own_rules, other_unit=other_unit)
-        followed = no_verdict.follows(recorded, own_rules)
+        mine, others = (
+            Rules.of(
+                _interval(name, unit, numbers(name, those), alone, most),
+                Success.among(name, those),
+            )
+            for those in (values, own.get(name))
+        )
+        success = mine.success if mine else Success.among(name, [row["value"]])
+        why = no_verdict.of_metric(
+            made, name, about["recorded"], others, this=success, other_unit=other_unit
+        )
+        followed = no_verdict.follows(name, about["recorded"], others)
+        value, recorded, model = (
+            number(name, found) for found in (row["value"], about["recorded"], about["model"])
+        )
         difference = None
         if why is not None:
             difference = Difference.withheld(why, followed)
         elif values and own.get(name):
-            pair = interval.paired(name, row["unit"], values, own[name], kind, made["reclaim"])
+            pair = interval.paired(name, unit, values, own[name], kind, made["reclaim"], most)
             difference = Difference.of_pair(pair, followed)
-        elif model is not None:
-            difference = Difference.of_run(row["value"], model)
+        elif model is not None and value is not None:
+            difference = Difference.of_run(value, model)
+        alike = {"this": success, "own": others and others.success}
+        alike["recorded"] = Success.among(name, [about["recorded"]])
         out.append(
             row
-            | {"recorded": recorded, "model": model}
-            | {"model_error": None if None in (recorded, model) else abs(model - recorded)}
-            | _limits(_interval(name, row["unit"], values, alone))
-            | {"own": _limits(own_rules)}
+            | {"value": value, "recorded": recorded, "model": model}
+            | {"model_error": _far(recorded, model)}
+            | _limits(mine.interval if mine else None)
+            | {"own": _limits(others.interval if others else None)}
+            | ({"success": {k: v and vars(v) for k, v in alike.items()}} if is_index(name) else {})
             | {"scaled": None if why else _scaled(recorded, values, own.get(name))}
             | {"comparable": why != no_verdict.OTHER_UNIT}
             | {"followed": followed, "no_verdict": why}
@@ -379,8 +438,14 @@ def beside_model(
     return out
 
 
-def _interval(metric: str, unit: str, values: Sequence[float] | None, kind: str) -> Interval | None:
-    return interval.interval(metric, unit, values, kind) if values else None
+def _far(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else abs(other - one)
+
+
+def _interval(
+    metric: str, unit: str, values: Sequence[float], kind: str, most: float | None
+) -> Interval | None:
+    return interval.interval(metric, unit, values, kind, most) if values else None
 
 
 def _limits(found: Interval | None) -> dict[str, float | None]:
@@ -414,18 +479,23 @@ def compare(
     tapes: Sequence[Tape],
     members: Mapping[Path, pa.Table] | None = None,
     recorded_metrics: dict[str, dict[str, Any]] | None = None,
+    *,
+    one_run: bool = False,
 ) -> Comparison:
     """Compare the first tape with the others. Raises TapeError for an unreadable tape, and for a
     replay of another recording than the first tape's.
 
     `members` has rows of the table `member` for tapes that lack them, by path; `recorded_metrics`
     has the metrics of the first tape, if it is a recording (model_error.recorded_metrics).
+    `one_run`: leave out the members that a tape has, and with them all intervals.
     """
     origin.check_together(tapes)
     known, names = members or {}, labels(tapes)
     sides = [
         Side.of(tape, name, known.get(tape.path)) for tape, name in zip(tapes, names, strict=True)
     ]
+    if one_run:
+        sides = [replace(side, members={}) for side in sides]
     if recorded_metrics is not None:
         sides[0] = replace(sides[0], metrics=recorded_metrics)
     base = sides[0]
@@ -439,7 +509,7 @@ def compare(
     metrics = []
     for name in dict.fromkeys(name for s in sides for name in s.metrics):
         about = next(s.metrics[name] for s in sides if name in s.metrics)
-        error = _error(recorded, model, name)
+        error = _far(*(s.value(name) if s else None for s in (recorded, model)))
         metrics.append(
             Metric(
                 name,
@@ -447,7 +517,9 @@ def compare(
                 "B" if feedback else about["tier"],
                 {s.label: s.value(name) for s in sides},
                 {s.label: s.interval(name) for s in sides},
+                {s.label: s.success(name) for s in sides},
                 next((s.interval(name, "own") for s in sides if s.role == "what-if"), None),
+                next((s.success(name, "own") for s in sides if s.role == "what-if"), None),
                 error,
                 {s.label: _difference(s, references[s.label], recorded, name) for s in others},
             )

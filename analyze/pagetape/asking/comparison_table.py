@@ -6,14 +6,9 @@ from __future__ import annotations
 from pagetape import answer, terminal
 from pagetape.asking import policy_effect
 from pagetape.asking.comparison import Comparison, Metric, Side
-from pagetape.asking.interval import Interval
 from pagetape.asking.no_verdict import NOT_FOLLOWED
-from pagetape.asking.phrase import UNCHECKED, between, change
+from pagetape.asking.phrase import SUMS, UNCHECKED, change, predicted
 from pagetape.tapes.kernel_rows import named
-
-
-def _between(found: Interval | None) -> str:
-    return between(found.median, found.low, found.high) if found else "-"
 
 
 def _shows_own(found: Comparison) -> bool:
@@ -26,13 +21,19 @@ def _shows_own(found: Comparison) -> bool:
 def _line(metric: Metric, found: Comparison) -> list[object]:
     line: list[object] = [metric.name, metric.tier]
     for i, side in enumerate(found.sides):
-        interval = metric.intervals[side.label]
-        line.append(_between(interval) if interval else metric.values[side.label])
+        line.append(_value(metric, side.label))
         if i:
             line.append(change(metric.differences[side.label]))
     if _shows_own(found):
-        line.insert(3, _between(metric.own))
+        line.insert(3, predicted(None, metric.own, metric.own_success))
     return line
+
+
+def _value(metric: Metric, label: str) -> object:
+    interval, success = metric.intervals[label], metric.success[label]
+    if interval is None and success is None:
+        return metric.values[label]
+    return predicted(metric.values[label], interval, success)
 
 
 def _notes(found: Comparison) -> list[str]:
@@ -44,6 +45,7 @@ def _notes(found: Comparison) -> list[str]:
         return [
             "median [low to high]: 80 % interval, calibrated on other recordings.",
             "A difference is of members with the same seed; none is shown if its interval has 0.",
+            SUMS,
             *_about_verdicts(found),
             *unmeasured,
         ]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pagetape.asking.comparison import Difference
-from pagetape.asking.phrase import between, change, number, own_rules
+from pagetape.asking.phrase import change, number, own_rules, this_run
 
 # Metrics of the report `metrics` and their words, the most important ones first.
 METRICS = {
@@ -40,7 +40,7 @@ def sentences(found: Sequence[dict[str, Any]], run: str | None) -> list[str]:
         return []
     tier = max(metric["tier"] for metric in found)
     certain = all(metric["own"]["median"] is None for metric in found)
-    note = "one run, no interval" if certain else "median [80 % interval]"
+    note = "one run, no interval, so no verdict" if certain else "median [80 % interval]"
     return [*(_sentence(metric, run) for metric in found), f"(tier {tier}; {note})"]
 
 
@@ -53,10 +53,7 @@ def _sentence(metric: dict[str, Any], run: str | None) -> str:
     text = f"{METRICS[metric['metric']]}: "
     if run is None:
         return text + ", ".join(parts) + (f": {why}" if (why := metric.get("no_verdict")) else "")
-    value = number(metric["value"])
-    if metric["median"] is not None:
-        value = between(metric["median"], metric["low"], metric["high"])
-    parts.append(f"{value} with {run}")
+    parts.append(f"{this_run(metric)} with {run}")
     text += ", ".join(parts)
     if metric["difference"] is None:
         return text

@@ -45,6 +45,9 @@ GIVEN = frozenset({"allocs", "frees"})
 # Metrics of the model's own reclaim and compaction begin so.
 _FEEDBACK = ("kswapd ", "kcompactd ", "direct reclaims")
 
+# Shares and indices by order and zone: their names begin so.
+_SHARES = ("unusable free space ", "fragmentation index ", "success of huge pages ")
+
 _DECILE = 0.1
 
 
@@ -56,12 +59,15 @@ class Interval:
     low: float
     high: float
 
+    def holds(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
 
 @dataclass(frozen=True)
 class Paired:
     """Members of two runs compared seed by seed: this one less its reference."""
 
-    value: float  # median
+    value: float  # of the medians
     low: float
     high: float
     percent: float | None  # of the reference's median
@@ -106,6 +112,8 @@ def margin(metric: str, kind: str) -> float:
         return 0.0
     if metric in known:
         return known[metric]
+    if same := _of_one_kind(metric, known):
+        return max(same)
     if metric.startswith(_FEEDBACK):  # not calibrated: the widest margin of fallbacks
         return max(margins()[kind]["fallbacks"] for kind in KINDS)
     alike = (
@@ -114,7 +122,13 @@ def margin(metric: str, kind: str) -> float:
     return known[alike]
 
 
-# The unit of indices, which lie between -1000 and 1000: no counts.
+def _of_one_kind(metric: str, known: dict[str, float]) -> list[float]:
+    """The margins of the same share or index for other orders and zones."""
+    name = next((name for name in _SHARES if metric.startswith(name)), None)
+    return [value for other, value in known.items() if name and other.startswith(name)]
+
+
+# The unit of shares and indices: no counts.
 INDEX = "1/1000"
 
 
@@ -124,9 +138,7 @@ def scaled(value: float, unit: str) -> float:
 
 
 def unscaled(value: float, unit: str) -> float:
-    if unit == INDEX:
-        return min(max(value * 1000, -1000.0), 1000.0)
-    return max(math.exp(value) - OFFSET, 0.0)
+    return max(value * 1000 if unit == INDEX else math.exp(value) - OFFSET, 0.0)
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -161,8 +173,14 @@ def widened(
     return centre, least, most
 
 
-def interval(metric: str, unit: str, values: Sequence[float], kind: str) -> Interval:
-    """The interval of a metric from its members' values; `kind` is one of KINDS or FEEDBACK."""
+def interval(
+    metric: str, unit: str, values: Sequence[float], kind: str, most: float | None = None
+) -> Interval:
+    """The interval of a metric from its members' values; `kind` is one of KINDS or FEEDBACK.
+
+    The limits stay between 0 and `most`, the largest value that the metric can have (column of the
+    report `metrics`).
+    """
     if metric in GIVEN:
         return Interval(median(values), min(values), max(values))
     factor = _MOST_FEEDBACK if kind == FEEDBACK else _MOST
@@ -170,7 +188,8 @@ def interval(metric: str, unit: str, values: Sequence[float], kind: str) -> Inte
     low, high = _whole(math.floor, found[1]), _whole(math.ceil, found[2])
     if kind in KINDS and unit != INDEX:  # rounding makes it no wider than that
         high = min(high, max(3 * low, low + 2 * _MOST_UNITS))
-    return Interval(median(values), low, high)
+    limit = math.inf if most is None else max(most, *values)
+    return Interval(median(values), min(low, limit), min(high, limit))
 
 
 def _whole(rounded: Callable[[float], int], value: float) -> int:
@@ -186,9 +205,13 @@ def paired(
     own: Sequence[float],
     kind: str,
     reclaim: str | None = "R0",
+    most: float | None = None,
 ) -> Paired:
     """The difference of two runs, from values in the order of the same seeds. `kind` is one of
-    KINDS, `reclaim` the mode of both runs.
+    KINDS, `reclaim` the mode of both runs, `most` as for interval().
+
+    The value is the difference of the two medians, so that it is what a reader of both finds. The
+    interval is of the differences seed by seed.
 
     What both runs share cancels, chaos and the model's bias alike. If the model counts too many by
     some factor, it does so in both: the difference is then wrong by that factor, so its limits
@@ -202,10 +225,12 @@ def paired(
         high = max(high * factor, high / factor)
         if low == high:  # the members agree: still one unit, unless nothing changed
             low, high = low - 1, high + 1
-    if unit != INDEX:  # a count cannot fall by more than it can have been
-        low = max(low, -interval(metric, unit, own, kind_of(kind, reclaim)).high)
     base = median(own)
-    value = median(found)
+    value = median(this) - base
+    # It cannot fall by more than it can have been, nor rise above the most that it can be.
+    limits = interval(metric, unit, own, kind_of(kind, reclaim), most)
+    low = min(max(low, -limits.high), value)
+    high = max(high if most is None else min(high, most - limits.low), value)
     return Paired(
         value,
         _whole(math.floor, low),

@@ -9,7 +9,7 @@ The reasons, the first one that applies:
     other unit    its fallback events count something else than those of the own rules
     not followed  the recorded value lies outside the own rules' interval: the model does not
                   follow the tape there, so a difference between two runs of it says nothing
-    succeeds      a fragmentation index that some members lack, because a request would succeed
+    no index      of a zone in which a request would succeed, in some members (success.py)
 
 A metric without a recorded value, or without an interval of the own rules, cannot be checked: it
 keeps its difference, and the text says "not checked".
@@ -18,10 +18,32 @@ keeps its difference, and the text says "not checked".
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pagetape.asking.interval import Interval
+from pagetape.asking.success import Success, number
 from pagetape.tapes import fallback_unit
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the ensemble of some rules has of a metric."""
+
+    interval: Interval | None  # None if a request would succeed in all members
+    success: Success | None  # of a fragmentation index
+
+    @classmethod
+    def of(cls, interval: Interval | None, success: Success | None) -> Rules | None:
+        """None without members."""
+        return None if interval is None and success is None else cls(interval, success)
+
+    def __str__(self) -> str:
+        parts = [str(self.success)] if self.success and self.success.nr else []
+        if self.interval is not None:
+            parts.append(f"{self.interval.low:,.0f} to {self.interval.high:,.0f}")
+        return ", else ".join(parts)
+
 
 OTHER_UNIT = "other unit"
 
@@ -42,22 +64,32 @@ def of_metric(
     made: Mapping[str, Any] | None,
     metric: str,
     recorded: float | None,
-    own: Interval | None,
+    own: Rules | None,
     *,
     other_unit: bool = False,
+    this: Success | None = None,
+    base: Success | None = None,
 ) -> str | None:
     """Why a metric of a run has no verdict; None if it may have one.
 
-    `recorded` is the value of the recording, `own` the interval of the own rules; None if it is
-    unknown. `other_unit`: the fallback events of the two count different things.
+    `recorded` is the value of the recording, `own` what the own rules have, None if it is unknown.
+    `other_unit`: the fallback events of the two count different things. `this`: of the run, `base`:
+    of a what-if that it is compared with.
     """
     if found := of_run(made):
         return found
     if other_unit and fallback_unit.counts(metric):
         return OTHER_UNIT
-    if recorded is not None and own is not None and not follows(recorded, own):
-        words = f"not followed: recorded {recorded:,.0f}, own rules"
-        return f"{words} {own.low:,.0f} to {own.high:,.0f}"
+    if follows(metric, recorded, own) is False:
+        assert recorded is not None and own is not None
+        known = number(metric, recorded)
+        words = "would succeed" if known is None else f"{known:,.0f}"
+        return f"not followed: recorded {words}, own rules {own}"
+    if (this and this.nr) or (own and own.success and own.success.nr):
+        mine, other = this or "unknown", (own and own.success) or "unknown"
+        return f"no index to compare: {mine}, own rules {other}"
+    if base and base.nr:
+        return f"no index to compare: {this or 'unknown'}, the other {base}"
     return None
 
 
@@ -66,8 +98,11 @@ def short(why: str) -> str:
     return why.partition(":")[0]
 
 
-def follows(recorded: float | None, own: Interval | None) -> bool | None:
+def follows(metric: str, recorded: float | None, own: Rules | None) -> bool | None:
     """Whether the model follows the tape in a metric; None if that cannot be checked."""
     if recorded is None or own is None:
         return None
-    return own.low <= recorded <= own.high
+    known = number(metric, recorded)
+    if own.success is not None and not own.success.has(known is None):
+        return False
+    return known is None or (own.interval is not None and own.interval.holds(known))

@@ -6,6 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from pagetape.asking.comparison import Difference
+from pagetape.asking.interval import Interval
+from pagetape.asking.success import Success
 
 
 def number(value: float | None) -> str:
@@ -26,12 +28,41 @@ def between(median: float, low: float, high: float) -> str:
     return f"{number(median)} [{number(low)} to {number(high)}]"
 
 
+def predicted(value: float | None, found: Interval | None, success: Success | None) -> str:
+    """What a run or a recording has of a metric: a median with its interval, or a value; for a
+    fragmentation index in how many members a request would succeed, and the index of the others."""
+    text = number(value) if found is None else between(found.median, found.low, found.high)
+    if success is None or not success.nr:
+        return text
+    return str(success) if success.nr == success.of else f"{success}, else {text}"
+
+
+def this_run(metric: dict[str, Any]) -> str:
+    """The value of the run, of a metric of comparison.beside_model()."""
+    return predicted(metric["value"], _limits(metric), _success(metric, "this"))
+
+
+def recorded(metric: dict[str, Any]) -> str:
+    """The recorded value."""
+    return predicted(metric["recorded"], None, _success(metric, "recorded"))
+
+
 def own_rules(metric: dict[str, Any]) -> str:
-    """The own rules' value of a metric of comparison.beside_model()."""
-    own = metric["own"]
-    if own["median"] is None:
-        return number(metric["model"]) if metric["model"] is not None else "unknown"
-    return between(own["median"], own["low"], own["high"])
+    """The own rules' value."""
+    own, success = _limits(metric["own"]), _success(metric, "own")
+    if own is None and success is None and metric["model"] is None:
+        return "unknown"
+    return predicted(metric["model"], own, success)
+
+
+def _limits(found: dict[str, Any]) -> Interval | None:
+    limits = (found["median"], found["low"], found["high"])
+    return None if None in limits else Interval(*limits)
+
+
+def _success(metric: dict[str, Any], whose: str) -> Success | None:
+    found = metric.get("success", {}).get(whose)
+    return Success(**found) if found else None
 
 
 def change(difference: Difference | None) -> str:
@@ -58,3 +89,6 @@ def unchecked(difference: Difference) -> str:
 
 # The note below differences with unchecked().
 UNCHECKED = "not checked: the recording has no such value, so nothing shows how well the model does"
+
+# Parts and a total are medians of their own.
+SUMS = "Medians of parts do not add up to the median of their total; the values of one run do"

@@ -17,7 +17,7 @@ from pagetape import answer, console, terminal
 from pagetape.asking import no_verdict, policy_effect
 from pagetape.asking.comparison import Difference
 from pagetape.asking.database import names_of
-from pagetape.asking.phrase import between, number, own_rules, signed
+from pagetape.asking.phrase import own_rules, recorded, signed, this_run
 from pagetape.commands import completion, options
 from pagetape.pages.document import MARK
 from pagetape.pages.sweep_page import sweep_page
@@ -88,15 +88,9 @@ def _cell(metric: dict[str, Any] | None) -> tuple[str, str]:
         return "-", ""
     difference = metric["difference"] and Difference(**metric["difference"])
     if difference is not None and difference.no_verdict is not None:
-        return _value(metric), no_verdict.short(difference.no_verdict)
+        return this_run(metric), no_verdict.short(difference.no_verdict)
     text = "" if difference is None or not difference.value else _change(difference)
-    return _value(metric), text
-
-
-def _value(metric: dict[str, Any]) -> str:
-    if metric["median"] is None:
-        return number(metric["value"])
-    return between(metric["median"], metric["low"], metric["high"])
+    return this_run(metric), text
 
 
 def _change(difference: Difference) -> str:
@@ -137,11 +131,10 @@ def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...], wide: bool) -> 
         if metric is None:
             key.append(f"{letter}  {name}: not a metric of these runs")
             continue
-        recorded = ", recorded " + number(metric["recorded"])
-        if metric["recorded"] is None:
-            recorded = ", not recorded, so not checked"
+        words = recorded(metric)
+        words = "not recorded, so not checked" if words == "-" else f"recorded {words}"
         key.append(
-            f"{letter}  {name}: {metric['unit']}, tier {metric['tier']}{recorded},"
+            f"{letter}  {name}: {metric['unit']}, tier {metric['tier']}, {words},"
             f" own rules {_by_mode(own[name])}"
         )
     key += dict.fromkeys(filter(None, map(fallback_unit.why_not, runs)))

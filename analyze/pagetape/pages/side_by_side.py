@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pagetape.answer import markup
 from pagetape.asking.comparison import Comparison, Metric, Side
-from pagetape.asking.phrase import between, change, number
+from pagetape.asking.phrase import SUMS, change, predicted
 from pagetape.pages import svg
 from pagetape.pages.document import legend
 
@@ -52,7 +52,7 @@ def side_by_side(found: Comparison) -> str:
     words = (
         f"{against}. Numbers in brackets are 80 % intervals of an ensemble; a difference whose "
         "interval contains 0 is not shown by it. Where the recorded value lies outside the own "
-        "rules' interval, the model does not follow the tape, and there is no verdict."
+        f"rules' interval, the model does not follow the tape, and there is no verdict. {SUMS}."
     )
     said = [
         f"<p class=bad>{markup(f'{label}: {line}')}.</p>"
@@ -70,10 +70,7 @@ def side_by_side(found: Comparison) -> str:
 
 
 def _value(metric: Metric, label: str) -> str:
-    interval = metric.intervals[label]
-    if interval is None:
-        return number(metric.values[label])
-    return between(interval.median, interval.low, interval.high)
+    return predicted(metric.values[label], metric.intervals[label], metric.success[label])
 
 
 def _comparison(found: Comparison) -> str:
@@ -98,10 +95,8 @@ def _comparison(found: Comparison) -> str:
                 words = markup(change(difference))
                 cells.append(f"<td{' class=within' if hidden else ''}>{words}</td>")
         if owned:
-            own = metric.own
-            cells.append(
-                f"<td class=n>{between(own.median, own.low, own.high) if own else '-'}</td>"
-            )
+            own = predicted(None, metric.own, metric.own_success)
+            cells.append(f"<td class=n>{own}</td>")
         lines.append(f"<tr>{''.join(cells)}</tr>")
     return (
         "<details><summary>Every metric</summary><div class=scroll><table>"

@@ -11,7 +11,7 @@ from pagetape import answer
 from pagetape.answer import markup
 from pagetape.asking import no_verdict, policy_effect
 from pagetape.asking.comparison import Difference
-from pagetape.asking.phrase import between, change, number, own_rules, signed
+from pagetape.asking.phrase import change, own_rules, recorded, signed, this_run
 from pagetape.pages.document import document, table
 from pagetape.replaying.sweep import kernel_warnings, words
 from pagetape.tapes.kernel_rows import named
@@ -22,9 +22,7 @@ _FULL = 60  # per cent of colour in a cell that changed by a factor of two, or t
 def _cell(metric: dict[str, Any] | None) -> str:
     if metric is None:
         return "<td class=n>-</td>"
-    value = number(metric["value"])
-    if metric["median"] is not None:
-        value = between(metric["median"], metric["low"], metric["high"])
+    value = this_run(metric)
     difference = metric["difference"] and Difference(**metric["difference"])
     if difference is not None and difference.no_verdict is not None:
         why, title = no_verdict.short(difference.no_verdict), markup(difference.no_verdict)
@@ -74,7 +72,7 @@ def _matrix(runs: Sequence[dict[str, Any]], metrics: Sequence[str]) -> str:
         for name in metrics
     )
     rows = "".join(_row(run, metrics) for run in runs)
-    about = _shared_row(runs, metrics, "recorded", lambda metric: number(metric["recorded"]))
+    about = _shared_row(runs, metrics, "recorded", recorded)
     about += _shared_row(runs, metrics, "own rules", own_rules)
     return f"<div class=scroll><table class=matrix><tr>{head}</tr>{about}{rows}</table></div>"
 

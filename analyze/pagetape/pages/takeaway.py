@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pagetape.answer import markup
 from pagetape.asking.comparison import Comparison
-from pagetape.asking.phrase import between, change, number
+from pagetape.asking.phrase import change, predicted
 from pagetape.diagnosing.diagnosis import Diagnosis
 from pagetape.diagnosing.finding import Finding
 from pagetape.pages.section import columns
@@ -39,12 +39,7 @@ def _what_ifs(found: Comparison) -> str:
     for side in found.sides:
         if metric is None or side.role != "what-if" or metric.values[side.label] is None:
             continue
-        interval = metric.intervals[side.label]
-        value = (
-            number(metric.values[side.label])
-            if interval is None
-            else between(interval.median, interval.low, interval.high)
-        )
+        value = predicted(metric.values[side.label], metric.intervals[side.label], None)
         words = f"{side.label}: {value} {METRIC}"
         if side.label in metric.differences:
             words += f"; against {found.references[side.label]}: "

@@ -148,9 +148,11 @@ def _recorded(tapes: Sequence[Tape]) -> dict[str, dict[str, Any]] | None:
 
 
 def compare(tapes: Sequence[Tape], members: int, bar: Bar) -> comparison.Comparison:
-    """Compare the first tape with the others, with `members` for replays of it that have none.
+    """Compare the first tape with the others, with `members` for replays of it that have none; 0:
+    without intervals, also of the tapes that have members.
 
     Raises TapeError for a replay of another recording than the first tape's.
     """
     origin.check_together(tapes)
-    return comparison.compare(tapes, _members(tapes, members, bar), _recorded(tapes))
+    played = _members(tapes, members, bar)
+    return comparison.compare(tapes, played, _recorded(tapes), one_run=not members)

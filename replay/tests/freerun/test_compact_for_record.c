@@ -112,6 +112,52 @@ static void a_block_that_the_record_got_is_made_by_moving_pages(void)
 	world_free(&w);
 }
 
+/* The record asks for a huge page, and gets it at `pfn` or not (NO_FRAME). */
+static void ask_huge(struct world *w, uint32_t pfn, int order, uint32_t more)
+{
+	const uint32_t gfp = GFP_HIGHMEM | GFP_MOVABLE | GFP_COMP | GFP_NOMEMALLOC;
+
+	serve_request(&w->serve, &(struct waiting){
+					 .kind = EVENT_KIND_ALLOC,
+					 .frame = pfn,
+					 .order = (uint8_t)order,
+					 .migratetype = MIGRATETYPE_MOVABLE,
+					 .gfp_flags = gfp | more,
+				 });
+	w->serve.at++;
+}
+
+static void a_huge_page_counts_if_the_model_has_a_block_for_it(void)
+{
+	static const struct {
+		uint32_t pfn; /* of the record */
+		int order;
+		uint32_t gfp;
+		uint64_t got;
+	} cases[] = {
+		{NO_FRAME, 3, 0, 1}, /* failed on the tape; the model has a block of 8 */
+		{NO_FRAME, 4, 0, 0},
+		{NO_FRAME, 4, GFP_DIRECT_RECLAIM, 0}, /* it compacted on the tape in vain */
+		{8, 3, 0, 1},
+		{0, 4, GFP_DIRECT_RECLAIM, 1}, /* pages move, as compaction moves them */
+		{0, 4, 0, 0},                  /* may not compact */
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int order = cases[i].order;
+		struct world w;
+
+		in_pieces(&w);
+		ask_huge(&w, cases[i].pfn, order, cases[i].gfp);
+		alloc(&w, 20, 1); /* no huge page */
+		check(w.serve.huge_requests.of[order].asked == 1);
+		check(w.serve.huge_requests.of[order].got == cases[i].got);
+		check(!w.serve.huge_requests.of[1].asked);
+		check_sound(w.toy.m);
+		world_free(&w);
+	}
+}
+
 /*
  * Two zones of two pageblocks, in the order in which a request scans them NORMAL and DMA32. Each
  * has room for a block if one page moves.
@@ -180,6 +226,7 @@ int main(void)
 {
 	test(a_request_that_may_not_mix_gets_a_whole_block_since_7_2);
 	test(a_block_that_the_record_got_is_made_by_moving_pages);
+	test(a_huge_page_counts_if_the_model_has_a_block_for_it);
 	test(a_block_is_made_in_the_zone_where_the_record_got_it);
 	test(pages_that_cannot_move_keep_their_place);
 	test(nothing_moves_where_there_is_no_room_for_it);

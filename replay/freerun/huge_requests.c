@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "huge_requests.h"
+
+#include "tape/requests.h"
+
+/* GFP_TRANSHUGE_LIGHT: the flags that no kernel leaves out. */
+#define GFP_HUGE (GFP_HIGHMEM | GFP_MOVABLE | GFP_COMP | GFP_NOMEMALLOC)
+
+bool is_huge_request(const struct waiting *e)
+{
+	return e->order && (e->gfp_flags & GFP_HUGE) == GFP_HUGE;
+}
+
+void huge_requests_add(struct huge_requests *h, const struct waiting *e, bool got)
+{
+	if (!is_huge_request(e))
+		return;
+	h->of[e->order].asked++;
+	h->of[e->order].got += got;
+}
+
+void huge_requests_write(const struct huge_requests *h, struct output *out)
+{
+	for (int order = 0; order < NR_PAGE_ORDERS; order++) {
+		struct huge_request_columns *columns;
+		size_t i;
+
+		if (!h->of[order].asked)
+			continue;
+		i = output_row(out, &columns);
+		if (!columns)
+			return;
+		columns->page_order[i] = (uint8_t)order;
+		columns->asked[i] = h->of[order].asked;
+		columns->got[i] = h->of[order].got;
+	}
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * huge_requests.h - how many requests for a huge page the model has a block for: table
+ * huge_request.
+ *
+ * A request that failed on the tape fails in the model, too: its page would never be freed. What
+ * counts is whether the model had a block for it.
+ */
+#pragma once
+
+#include "model/model.h"
+#include "output.h"
+
+#include <stdbool.h>
+
+struct waiting;
+
+struct huge_requests {
+	struct {
+		uint64_t asked, got;
+	} of[NR_PAGE_ORDERS];
+};
+
+/* Whether a request has the flags that every one for a huge page has (GFP_TRANSHUGE_LIGHT). */
+bool is_huge_request(const struct waiting *e);
+
+/* Count a request, if it is for a huge page; `got`: the model had a block. */
+void huge_requests_add(struct huge_requests *h, const struct waiting *e, bool got);
+
+/* The rows of huge_request. */
+void huge_requests_write(const struct huge_requests *h, struct output *out);
