@@ -70,7 +70,7 @@ def what_if(compared: dict[str, Any]) -> list[str]:
         f"{difference['value']:+,.0f} ({difference['percent']:+.0f} %) "
         f"[{difference['low']:+,.0f} to {difference['high']:+,.0f}]"
         if difference["shown"]
-        else "no difference shown"
+        else difference["no_verdict"] or "no difference shown"
     )
     return [
         f"Fallbacks: {row['values'][recorded]:,} recorded, {spread(row['own'])} by the kernel's "

@@ -40,7 +40,7 @@ def sentences(found: Sequence[dict[str, Any]], run: str | None) -> list[str]:
         return []
     tier = max(metric["tier"] for metric in found)
     certain = all(metric["own"]["median"] is None for metric in found)
-    note = "one run, no interval, so no verdict" if certain else "median [80 % interval]"
+    note = "one run, no interval" if certain else "median [80 % interval]"
     return [*(_sentence(metric, run) for metric in found), f"(tier {tier}; {note})"]
 
 
