@@ -335,10 +335,15 @@ def _difference(
     if own is None and reference.role == "model":
         own = reference.rules(metric)
     value = _recorded(side, recorded, metric) if side.run else None
-    about = {"other_unit": side.counts_otherwise(reference)}
-    this = side.success(metric) if side.run else None
-    base = reference.success(metric) if reference.role == "what-if" else None
-    why = no_verdict.of_metric(side.run, metric, value, own, this=this, base=base, **about)
+    why = no_verdict.of_metric(
+        side.run,
+        metric,
+        value,
+        own,
+        other_unit=side.counts_otherwise(reference),
+        this=side.success(metric) if side.run else None,
+        base=reference.success(metric) if reference.role == "what-if" else None,
+    )
     why = why or no_verdict.of_run(reference.run)
     followed = no_verdict.follows(metric, value, own)
     if why is not None:
