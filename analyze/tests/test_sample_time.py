@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sample is read as a value of the time at which its file was read, or not at all."""
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import livetest
+import pyarrow as pa
+import pytest
+
+from pagetape.asking.database import Database
+from pagetape.schemas.tape import Tape, Writer
+
+Run = Callable[..., Any]
+
+# A load that takes and frees memory, so that free pages change all the time.
+_LOAD = """
+import time
+end = time.monotonic() + 4
+while time.monotonic() < end:
+    block = bytearray(64 << 20)
+    block[::4096] = b"x" * len(block[::4096])
+"""
+
+
+def ask(tape: Path, sql: str) -> list[tuple[Any, ...]]:
+    with Database([Tape(tape)]) as db:
+        return db.ask(sql, {}).rows
+
+
+@pytest.fixture
+def old(golden: Path, tmp_path: Path) -> Path:
+    """The golden tape as a recorder wrote it that stamped a sample once: without `began`."""
+    tape = Tape(golden)
+    path = tmp_path / "old.tape"
+    with Writer(path, tape.facts) as writer:
+        for name in sorted(tape.tables - {"sample_gap"}):
+            for batch in tape.batches(name):
+                if "began" in batch.schema.names:
+                    nulls = pa.nulls(batch.num_rows, pa.uint64())
+                    place = batch.schema.get_field_index("began")
+                    batch = batch.set_column(place, batch.schema.field(place), nulls)
+                writer.write(name, batch)
+    return path
+
+
+@pytest.mark.parametrize("report", ["samples.rates", "samples.agreement", "frag.over_time"])
+def test_a_report_says_that_an_old_sample_has_no_time(
+    report: str, old: Path, golden: Path, pagetape: Run
+) -> None:
+    assert pagetape("report", report, golden, "--json").json["rows"]
+    said = pagetape("report", report, old)
+    assert (
+        f"{report} needs samples of /proc in which each file has its own time"
+        in said.out + said.err
+    )
+
+
+def test_no_other_report_takes_an_old_sample_as_an_instant(old: Path, golden: Path) -> None:
+    counts = (
+        "SELECT count(*) FROM zone_free WHERE reading",
+        "SELECT count(*) FROM frag_index WHERE snapshot IS NULL",
+        "SELECT count(*) FROM vmstat_reading",
+    )
+    for sql in counts:
+        ((new,),), ((without,),) = ask(golden, sql), ask(old, sql)
+        assert new > without, sql
+
+
+def test_a_rate_comes_from_the_times_of_its_own_file(tmp_path: Path, pagetape: Run) -> None:
+    """The zones were read 5 s before the counters: that changes no rate."""
+    second = 10**9
+    rows = []
+    for at, faults in ((10, 0), (11, 500), (13, 2500)):
+        ts = at * second
+        machine = {"node": None, "zone": None, "at": 0}
+        rows += [
+            {"ts": ts - 5 * second, "began": ts - 6 * second, "at": 0, "name": "free", "node": 0,
+             "zone": "NORMAL", "value": at},
+            {"ts": ts, "began": ts - 1000, "name": "pgfault", "value": faults} | machine,
+        ]  # fmt: skip
+    path = tmp_path / "t.tape"
+    with Writer(path, {"clock": "mono"}) as tape:
+        tape.rows("event", [{"ts": second, "cpu": 0, "pid": 1, "kind": "free", "flags": 0}])
+        tape.rows("sample", sorted(rows, key=lambda row: row["ts"]))
+    found = pagetape("report", "samples.rates", path, "--json").json["rows"]
+    assert [(row["at_s"], row["over_s"], row["faults"]) for row in found] == [
+        (10.0, 1.0, 500.0),
+        (12.0, 2.0, 1000.0),
+    ]
+
+
+def test_free_memory_at_a_failure_is_counted_from_the_events(golden: Path, pagetape: Run) -> None:
+    rows = pagetape("report", "alloc.failures", golden, "--json").json["rows"]
+    (failed,) = [row for row in rows if row["failed"]]
+    counted = (
+        "SELECT sum(free_pages) FROM (SELECT arg_max(free_pages, ts) AS free_pages FROM zone_free"
+        f" WHERE ts <= (SELECT start_ts FROM machine) + {round(failed['first_at_s'] * 1e9)}"
+        " GROUP BY node, zone)"
+    )
+    assert (failed["free_pages"], failed["near_s"]) == (ask(golden, counted)[0][0], 0)
+    assert failed["error_pages"] > 0
+
+
+@livetest.recording
+def test_samples_agree_with_the_events_of_a_recording(tmp_path: Path, pagetape: Run) -> None:
+    out = tmp_path / "t.tape"
+    load = (sys.executable, "-c", _LOAD)
+    assert pagetape("record", "-o", out, "--sample", "100ms", "--", *load).status == 0
+    rows = pagetape("report", "samples.agreement", out, "--json").json["rows"]
+    gaps = ask(out, "SELECT coalesce(sum(samples), 0) FROM sample_gap")[0][0]
+    assert len(rows) + gaps >= 30
+    assert sum(row["agrees"] for row in rows) >= 0.99 * len(rows) - 1
+    shutil.rmtree(out)
