@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from pagetape import cli
+from pagetape.asking import query
 from pagetape.asking.database import Database
 from pagetape.diagnosing import thresholds
 from pagetape.diagnosing.diagnosis import MOST, diagnose, findings
@@ -655,7 +656,110 @@ def test_huge_pages_that_a_cgroup_refuses(tmp_path: Path) -> None:
     counted(rows, thp_fault_alloc=10, thp_fault_fallback=90, thp_fault_fallback_charge=80)
     finding = found(write(tmp_path / "t.tape", rows))["huge_pages"]
     assert finding.severity == "high"
-    assert "cgroup refused 80 of them" in finding.text
+    assert "80 for the limit of a memory cgroup; 10 for an unknown cause." in finding.text
+
+
+LIGHT = gfp("HIGHMEM", "MOVABLE", "IO", "FS", "COMP", "NOWARN", "NORETRY", "NOMEMALLOC", "THISNODE")
+HUGE = LIGHT - gfp("THISNODE") | gfp("DIRECT_RECLAIM")
+
+
+def lost(ts: float, flags: int, **more: Any) -> dict[str, Any]:
+    """A request for a huge page that nobody got."""
+    return event(ts, "alloc", None, page_order=9, gfp_flags=flags, **more)
+
+
+def crowded(rows: Rows) -> None:
+    """From 4 to 7 s only 128 of the 30,720 free pages are left; min is 100."""
+    size = {"page_order": 9, "migratetype": "MOVABLE"}
+    rows["event"] += [event(4, "alloc_zone_locked", FIRST, **size) for _ in range(59)]
+    rows["event"] += [event(4.1, "alloc_zone_locked", FIRST, **size | {"page_order": 7})] * 3
+    rows["event"] += [event(7, "pcpu_drain", FIRST, **size) for _ in range(59)]
+    rows["event"] += [event(7.1, "pcpu_drain", FIRST, **size | {"page_order": 7})] * 3
+    rows["event"] = [
+        row for row in rows["event"] if row["ts"] > S or row["kind"] != "alloc_zone_locked"
+    ]
+    for zone in rows["zone"]:
+        zone |= {"nr_free_cma": 0, "nr_free_highatomic": 0, "nr_reserved_highatomic": 0}
+
+
+def test_each_failure_of_a_huge_page_has_the_cause_of_its_own_moment(tmp_path: Path) -> None:
+    """Nothing of the causes shows in the snapshots: all memory is free in both."""
+    rows = healthy()
+    crowded(rows)
+    rows["event"] += [lost(2 + i / 100, LIGHT) for i in range(7)]  # may not compact
+    rows["event"] += [lost(3 + i / 100, HUGE, pid=101) for i in range(3)]  # compacts in vain
+    rows["event"] += [lost(5 + i / 100, HUGE, pid=101) for i in range(5)]  # 228 pages are free
+    counted(rows, thp_fault_alloc=10, thp_fault_fallback=18, thp_fault_fallback_charge=2)
+    path = write(tmp_path / "t.tape", rows)
+    finding = found(path)["huge_pages"]
+    counts = {name: finding.evidence[name] for name in ("cgroup", "memory", "block", "policy")}
+    assert counts == {"cgroup": 2, "memory": 5, "block": 3, "policy": 7}
+    assert "1 for an unknown cause" in finding.text  # 18 faults, of which the events show 15
+    assert "Task driver lost 8 of the 15" in finding.text
+    assert finding.next.split()[1:3] == ["report", "thp.failures"]
+    with Database([Tape(path)]) as database:
+        rows_ = database.run(query.reports()["thp.failures"]).objects()
+    assert {(r["cause"], r["comm"]): r["failed"] for r in rows_} == {
+        ("policy", "worker"): 7,
+        ("memory", "driver"): 5,
+        ("block", "driver"): 3,
+        ("cgroup", None): 2,
+    }
+
+
+def test_the_first_try_of_a_fault_is_no_failure_of_its_own(tmp_path: Path) -> None:
+    rows = healthy()
+    crowded(rows)
+    first = LIGHT | gfp("DIRECT_RECLAIM")
+    for i in range(6):
+        rows["event"] += [
+            lost(2.0001 + i / 100, first, pid=101),
+            lost(2.0002 + i / 100, HUGE, pid=101),
+        ]
+    rows["event"] += [lost(2.5, first, pid=101), event(2.6, "alloc", FIRST, pid=101)]
+    evidence = found(write(tmp_path / "t.tape", rows))["huge_pages"].evidence
+    assert (evidence["failed"], evidence["block"]) == (7, 7)
+
+
+def test_the_recorders_own_failures_are_marked_and_left_out(tmp_path: Path) -> None:
+    rows = healthy()
+    crowded(rows)
+    rows["task"].append({"pid": 200, "tgid": 199, "comm": "reader"})
+    rows["event"] += [lost(2 + i / 100, LIGHT, pid=200) for i in range(20)]
+    rows["event"] += [lost(3 + i / 100, LIGHT) for i in range(12)]
+    rows["event"] += [event(3.5, "alloc", None, pid=200, page_order=2)]
+    said = found(write(tmp_path / "t.tape", rows, FACTS | {"recorder_pid": 199}))
+    assert said["huge_pages"].evidence["failed"] == 12
+    assert said["huge_pages"].evidence["recorder"] == 20
+    assert "recorder's own 20 failures are left out" in said["huge_pages"].text
+    assert said["failures"].evidence["failed"] == 0
+    assert said["failures"].evidence["recorder"] == 21
+    assert "the recorder's own 21 failures left out" in said["failures"].text
+    rows["task"].append({"pid": 199, "tgid": 199, "comm": "pagetape"})
+    old = found(write(tmp_path / "old.tape", rows))  # it does not name its recorder
+    assert old["huge_pages"].evidence["failed"] == 12
+    rows["task"].pop()
+    unknown = found(write(tmp_path / "unknown.tape", rows))
+    assert unknown["huge_pages"].evidence["failed"] == 32
+
+
+def test_one_setting_has_one_advice(tmp_path: Path) -> None:
+    """The finding, the failures' remedy and the report name the same values."""
+    rows = healthy()
+    crowded(rows)
+    watermarks(rows)
+    rows["event"] += [event(4.2, "alloc_zone_locked", FIRST, page_order=7, migratetype="MOVABLE")]
+    rows["event"] += [event(7.2, "pcpu_drain", FIRST, page_order=7, migratetype="MOVABLE")]
+    rows["event"] += [event(5, "alloc", None, gfp_flags=gfp("HIGH"))] * 3
+    path = write(tmp_path / "t.tape", rows)
+    with Database([Tape(path)]) as database:
+        (advice,) = database.run(query.reports()["reclaim.min_free"]).objects()
+    said = found(path)
+    scale, kbytes = advice["suggested_scale"], advice["suggested_kbytes"]
+    assert f"watermark_scale_factor={scale}" in said["watermarks"].text
+    assert said["watermarks"].next.endswith(f"watermark_scale_factor={scale}")
+    assert f"{kbytes:,} are advised" in said["failures"].text
+    assert said["failures"].next.endswith(f"min_free_kbytes={kbytes}")
 
 
 def test_kswapd_that_works_is_none(tmp_path: Path) -> None:

@@ -35,15 +35,10 @@
 --   logged          BIGINT    Of the failed ones, requests that the kernel logs.
 --   first_at_s      DOUBLE    First failure, seconds after the tape's first event.
 --   last_at_s       DOUBLE    Last failure, seconds after the tape's first event.
-<<<<<<< HEAD
 --   free_pages      BIGINT    Free pages of the machine at the first failure, counted from the page events; without those of the per-CPU lists, at the reading nearest to it.
---   near_s          DOUBLE    Distance to that reading, in seconds; 0 where counted.
-=======
---   free_pages      BIGINT    Free pages of the machine at the known moment nearest to the first failure.
 --   usable_pages    BIGINT    Of these, pages in zones that such a request may take, less CMA, HIGHATOMIC and lowmem_reserve if it may not use them.
 --   at_most         BOOLEAN   There are at most usable_pages: the CMA or HIGHATOMIC pages of that moment are unknown.
---   near_s          DOUBLE    Distance to that moment, in seconds.
->>>>>>> 00000b2 (Usable memory: one rule for what a request may use of the free memory)
+--   near_s          DOUBLE    Distance to that reading, in seconds; 0 where counted.
 --   gfp_flags       VARCHAR   Most frequent gfp flags of the failed requests, or of all if none failed.
 --   error_pages     BIGINT    How far the count was off at the readings after it, summed over the zones; null where not counted, and after the last reading.
 WITH named AS (
@@ -169,8 +164,9 @@ SELECT
     k.logged,
     round((k.first_ts::BIGINT - m.start_ts::BIGINT) / 1e9, 3) AS first_at_s,
     round((k.last_ts::BIGINT - m.start_ts::BIGINT) / 1e9, 3) AS last_at_s,
-<<<<<<< HEAD
     coalesce(c.free_pages, n.free_pages) AS free_pages,
+    if(c.free_pages IS NULL, u.pages, f.usable_pages) AS usable_pages,
+    if(c.free_pages IS NULL, u.at_most, f.at_most) AS at_most,
     if(c.free_pages IS NULL, round(n.near_s, 3), 0) AS near_s,
     gfp_names(coalesce(k.gfp_flags, 0)) AS gfp_flags,
     c.error_pages
@@ -178,21 +174,23 @@ FROM kind AS k
 JOIN machine AS m USING (tape)
 LEFT JOIN near AS n ON n.tape = k.tape AND n.first_ts = k.first_ts
 LEFT JOIN counted AS c ON c.tape = k.tape AND c.first_ts = k.first_ts
-=======
-    n.free_pages,
-    u.pages AS usable_pages,
-    u.at_most,
-    round(n.near_s, 3) AS near_s,
-    gfp_names(coalesce(k.gfp_flags, 0)) AS gfp_flags
-FROM kind AS k
-JOIN machine AS m USING (tape)
-LEFT JOIN near AS n ON n.tape = k.tape AND n.first_ts = k.first_ts
 LEFT JOIN usable AS u
     ON u.tape = k.tape
     AND u.first_ts = k.first_ts
     AND u.gfp_flags IS NOT DISTINCT FROM k.gfp_flags
     AND u.page_order = k.page_order
     AND u.migratetype IS NOT DISTINCT FROM k.migratetype
->>>>>>> 00000b2 (Usable memory: one rule for what a request may use of the free memory)
+LEFT JOIN (
+    SELECT
+        tape,
+        ts,
+        page_order,
+        migratetype,
+        any_value(usable_pages) AS usable_pages,
+        any_value(at_most) AS at_most
+    FROM failed_alloc
+    GROUP BY tape, ts, page_order, migratetype
+) AS f
+    ON f.tape = k.tape AND f.ts = k.first_ts AND f.page_order = k.page_order AND f.migratetype = k.migratetype
 ORDER BY k.failed DESC, k.allocs DESC, k.context, k.page_order, k.comm, k.migratetype, k.in_interrupt
 LIMIT $top::BIGINT

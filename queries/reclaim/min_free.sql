@@ -4,7 +4,8 @@
 -- plus `--near-percent` of the distance from min to low. Read `advice` first.
 --
 -- The room of kswapd is the distance from min to low. It must hold what the load allocates
--- until kswapd has freed memory: the report takes the deepest fall below low, and a quarter more.
+-- until kswapd has freed memory: the report takes the deepest fall below low, and a quarter more. If requests reclaimed for
+-- themselves and no fall is known, it takes twice the room that kswapd has in the largest zone. `diagnose` gives the same advice.
 -- Either setting makes that room in this zone: vm.min_free_kbytes (a quarter of min) or
 -- vm.watermark_scale_factor (a share of the zone), which does not raise min. Try a value before you
 -- use it: `pagetape replay T.tape --policy watermarks:min_free_kbytes=N`.
@@ -45,6 +46,7 @@
 --   calls                      BIGINT     Calls of kswapd for a shortage, on the whole node; null if not recorded.
 --   stalls                     BIGINT     Direct reclaims for order 0, on the whole machine; null if not recorded.
 --   min_free_kbytes            BIGINT     Value now, in KiB; from the watermarks if the tape lacks it.
+--   room                       BIGINT     Distance from min to low that kswapd needs, in pages; null: no reason to change.
 --   suggested_kbytes           BIGINT     Value that gives kswapd the room in this zone, in KiB; null: no reason to change.
 --   suggested_scale            BIGINT     vm.watermark_scale_factor that gives the same room instead, in 1/10000 of the zone, at most 3000.
 --   advice                     VARCHAR    The conclusion, in words.
@@ -127,6 +129,10 @@ judged AS (
         CASE
             WHEN c.near_misses > 0 OR c.below_min > 0
                 THEN ceil(greatest(c.wmark_low - c.lowest_free, 1) * 1.25)::BIGINT
+            WHEN s.stalls > 0
+                AND sum(c.near_misses + c.below_min) OVER (PARTITION BY c.tape) = 0
+                AND c.managed = max(c.managed) OVER (PARTITION BY c.tape, c.node)
+                THEN 2 * (c.wmark_low - c.wmark_min)
         END AS room,
         m.start_ts
     FROM counted AS c
@@ -154,6 +160,7 @@ SELECT
     calls,
     stalls,
     min_free_kbytes,
+    if(room > wmark_low - wmark_min, room, NULL) AS room,
     CASE
         WHEN room > wmark_low - wmark_min
             THEN ceil(min_free_kbytes::DOUBLE * 4 * room / greatest(wmark_min, 1))::BIGINT
@@ -168,7 +175,8 @@ SELECT
         WHEN lowest_free - kept < if(falls > 0, wmark_min, wmark_low)
             THEN printf('unclear: lowest at %d pages, and up to %d of them may be CMA or HIGHATOMIC', lowest_free, kept)
         WHEN falls > 0 THEN printf('enough: kswapd had %d pages left above min', lowest_free - kept - wmark_min)
-        WHEN stalls > 0 AND points < 100
+        WHEN stalls > 0
+            AND sum(near_misses + below_min) OVER () = 0
             THEN printf('unclear: never below low at %d points, but %d direct reclaims', points, stalls)
         ELSE printf('enough: never below low at %d points', points)
     END AS advice

@@ -1,7 +1,7 @@
 -- Free memory, watermarks and reserves of each zone, at every recorded moment: the argument of usable_pages and shortage.
 --
 -- Sources: the snapshots (zone, free_area, block_count), and the moments between them (free_count, with the boost and the
--- reserve of the last sample). Between snapshots the watermarks and lowmem_reserve are those of the first one. Counts of CMA and
+-- reserve of the last sample; without samples whose files share one stamp). Between snapshots the watermarks and lowmem_reserve are those of the first one. Counts of CMA and
 -- HIGHATOMIC pages come from /proc/zoneinfo, otherwise from the lists by migratetype; a zone that has no such pageblock has none.
 -- All others are null: unknown.
 --
@@ -43,7 +43,7 @@ WITH listed AS (
     UNION ALL
     SELECT tape, NULL, ts, node, zone::VARCHAR, page_order::INTEGER, 'unknown', (nr_free << page_order::INTEGER)::BIGINT, false
     FROM free_count
-    WHERE page_order < 20
+    WHERE page_order < 20 AND (began IS NOT NULL OR "at" IS NULL)
 ),
 
 sized AS (

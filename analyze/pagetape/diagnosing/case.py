@@ -21,12 +21,19 @@ class Case:
     def __init__(self, tape: Tape, database: Database) -> None:
         self.tape = tape
         self._database = database
+        self._reports: dict[str, list[dict[str, Any]]] = {}
         self.seconds = float(self.row("span")["seconds"])
         self.run: dict[str, Any] | None = tape.facts.get("replay")
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """The rows of the internal query diagnose.`name`."""
         return self._database.run(query.internal()[f"diagnose.{name}"]).objects()
+
+    def report(self, name: str) -> list[dict[str, Any]]:
+        """The rows of a report with its default parameters."""
+        if name not in self._reports:
+            self._reports[name] = self._database.run(query.reports()[name]).objects()
+        return self._reports[name]
 
     def row(self, name: str) -> dict[str, Any]:
         """The one row of such a query."""

@@ -9,32 +9,35 @@ from pagetape.answer import amount
 from pagetape.diagnosing.case import Case, of, percent
 from pagetape.diagnosing.finding import Finding
 from pagetape.diagnosing.thresholds import FAILURES, OPTIONAL_FAILURES
+from pagetape.diagnosing.watermarks import room_of
 
 ID, TITLE, OOM_TITLE = "failures", "Failed allocations", "Memory ran out"
-_NEAR_S = 2.0  # a farther sample says nothing about the moment of a failure
+
+
+def _larger_reserve(case: Case, report: str) -> tuple[str, str]:
+    """The remedy of atomic requests, and the command that tries it; `report` if none does."""
+    words = "a larger reserve below min, on which atomic requests live"
+    now, advised = case.sysctl("vm.min_free_kbytes"), room_of(case)
+    if not now or case.run is not None or not advised:
+        return f"{words} (vm.min_free_kbytes)", report
+    kbytes = advised["suggested_kbytes"]
+    policy = f"--policy watermarks:min_free_kbytes={kbytes}"
+    command = case.command("replay", "T", "--reclaim R1", policy)
+    return f"{words} (vm.min_free_kbytes, now {now:,}; {kbytes:,} are advised)", command
 
 
 def _rescue(case: Case, row: dict[str, Any]) -> tuple[str, str]:
     """What would have saved the failed requests of one kind, and the command that tries it."""
     order = row["page_order"]
-    known = row["free"] is not None and row["near_s"] <= _NEAR_S
     report = case.command("report", "alloc.by_order", "T")
-    if known and order and row["free"] >= 1 << order and not row["usable"]:
-        free = (
-            f"{case.mib(row['free'])} were free {row['near_s']:.1f} s away, but no block of order"
-        )
+    if order and 2 * row["block"] > row["nr"]:
         return (
-            f"{free} {order}: fragmentation was the cause, and earlier compaction the remedy",
+            f"{row['block']:,} of {row['nr']:,} found enough memory that they may use, but no block"
+            f" of order {order}: fragmentation was the cause, and earlier compaction the remedy",
             case.command("report", "frag.indices", "T"),
         )
     if row["atomic"]:
-        now = case.sysctl("vm.min_free_kbytes")
-        words = "a larger reserve below min, on which atomic requests live"
-        if not now or case.run is not None:
-            return f"{words} (vm.min_free_kbytes)", report
-        policy = f"--policy watermarks:min_free_kbytes={2 * now}"
-        command = case.command("replay", "T", "--reclaim R1", policy)
-        return f"{words} (vm.min_free_kbytes, now {now:,})", command
+        return _larger_reserve(case, report)
     if order > 3:
         words = f"kvmalloc, or memory reserved early: the kernel gives up early at order {order}"
         return words, report
@@ -70,7 +73,9 @@ def examine(case: Case) -> Finding:
     oom = case.row("oom")
     kills = max(case.counters.get("oom_kill", 0), oom["kills"])
     recorded = case.has("event", "alloc")
-    rows = case.rows("failures") if recorded else []
+    kinds = case.rows("failures") if recorded else []
+    rows = [row for row in kinds if not row["recorder"]]
+    own = sum(row["nr"] for row in kinds if row["recorder"])
     if kills:
         return _killed(case, kills, rows, oom["victim"])
     if not recorded:
@@ -84,18 +89,21 @@ def examine(case: Case) -> Finding:
         "optional": optional,
         "allocs": allocs,
         "kinds": rows,
+        "recorder": own,
         "oom_kills": kills,
         "baseline": 0,
     }
+    left_out = f"the recorder's own {amount(own, 'failure')} left out" if own else ""
     easy = (
         f"{amount(optional, 'allocation')} with another way failed"
         f" ({percent(of(optional, allocs))} of all; NOWARN or NORETRY, the kernel logs nothing)"
     )
     if not failed:
         if not optional:
-            return Finding(ID, TITLE, "none", "no allocation failed", evidence=evidence)
+            why = "no allocation failed" + (f" ({left_out})" if own else "")
+            return Finding(ID, TITLE, "none", why, evidence=evidence)
         severity = "low" if of(optional, allocs) >= OPTIONAL_FAILURES else "none"
-        text = f"{easy}; none failed without (normal is 0)"
+        text = f"{easy}; none failed without (normal is 0{'; ' if own else ''}{left_out})"
         return Finding(
             ID,
             TITLE,
@@ -111,15 +119,18 @@ def examine(case: Case) -> Finding:
     kind = "atomic " if worst["atomic"] else ""
     text = (
         f"{amount(failed, 'allocation')} failed that had no other way ({percent(share)} of"
-        f" {allocs:,}; normal is 0), most of them {kind}requests of order {worst['page_order']} by"
-        f" task {worst['task']}. What would have helped: {remedy}."
+        f" {allocs:,}; normal is 0{'; ' if own else ''}{left_out}), most of them {kind}requests of"
+        f" order {worst['page_order']} by task {worst['task']}. What would have helped: {remedy}."
     )
     return Finding(
         ID,
         TITLE,
         FAILURES.severity(share) if share >= FAILURES.low else "medium",
         text,
-        case.sure("every failure is recorded; the remedy is read from the request and free memory"),
+        case.sure(
+            "every failure is recorded; the remedy is read from the request and from the free"
+            " memory that the page events show at its moment"
+        ),
         command,
         evidence,
         FAILURES.rank(max(share, FAILURES.low)),

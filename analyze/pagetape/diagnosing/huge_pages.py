@@ -16,6 +16,7 @@ ID, TITLE = "huge_pages", "Huge pages"
 def _wanted(case: Case) -> dict[str, Any]:
     """Requests and failures: page faults by the counters, otherwise all requests by the events."""
     events = case.row("huge_pages")
+    events["cgroup"] = case.counters.get("thp_fault_fallback_charge", 0)
     served = case.counters.get("thp_fault_alloc", 0)
     failed = case.counters.get("thp_fault_fallback", 0)
     if served + failed:
@@ -42,25 +43,39 @@ def memory(case: Case) -> dict[str, Any]:
     }
 
 
-def _cause(case: Case, now: dict[str, Any]) -> str:
-    """Why requests failed: by the kernel's counters, or the free memory at the last snapshot."""
-    charged = case.counters.get("thp_fault_fallback_charge", 0)
-    if 2 * charged > case.counters.get("thp_fault_fallback", 0):
-        return f"The limit of a memory cgroup refused {charged:,} of them."
-    if now["free"] is None:
-        return "The tape has no snapshot that shows the cause."
-    block = 1 << int(case.tape.facts["pageblock_order"])
-    free = f"At the last snapshot {case.mib(now['free'])} are free"
-    if now["free"] < now["high"] + block:
-        return f"{free}, about the high watermarks: memory is short."
-    blocks = amount(now["blocks"], "block")
-    size = case.mib(block)
-    if now["blocks"] * block * 4 < now["free"]:
-        return (
-            f"{free}, but only {percent(of(now['blocks'] * block, now['free']))} of that in blocks"
-            f" of {size} ({blocks}): fragmentation is the cause."
+def _causes(found: dict[str, Any]) -> str:
+    """The failures by cause, each with its number; the numbers add up to the failures."""
+    judged = found["failed"] + found["cgroup"]
+    unseen = max(found["failures"] - judged, 0) if found["source"] == "page faults" else 0
+    parts = [
+        f"{number:,} {words}"
+        for number, words in (
+            (found["cgroup"], "for the limit of a memory cgroup"),
+            (found["memory"], "for want of usable memory"),
+            (found["block"], "for want of a block, which compaction did not make (fragmentation)"),
+            (found["policy"], "for want of a block that the request may not make or take elsewhere"
+                " (policy: transparent_hugepage/defrag, memory policy)"),
+            (found["unknown"] + unseen, "for an unknown cause"),
         )
-    return f"{free}, {blocks} of {size} among it: memory was short or fragmented only for a time."
+        if number
+    ]  # fmt: skip
+    if not parts:
+        return ""
+    head = "By cause: "
+    if found["source"] == "page faults" and judged > found["failures"]:
+        head = f"By cause, with {judged - found['failures']:,} more that are not page faults: "
+    return f" {head}{'; '.join(parts)}."
+
+
+def _losers(found: dict[str, Any]) -> str:
+    """Who lost them, by the events."""
+    words = ""
+    if found["task"]:
+        words = f" Task {found['task']} lost {found['task_nr']:,} of the {found['failed']:,} on the"
+        words += " tape's events."
+    if found["recorder"]:
+        words += f" The recorder's own {amount(found['recorder'], 'failure')} are left out."
+    return words
 
 
 def _compaction(case: Case) -> str:
@@ -69,6 +84,14 @@ def _compaction(case: Case) -> str:
         return ""
     failed = case.counters["compact_fail"]
     return f" Direct compaction failed {failed:,} of {tried:,} times."
+
+
+def _next(case: Case, found: dict[str, Any]) -> str:
+    """The command that shows the failures, or records what shows them."""
+    if not case.has("event", "alloc"):
+        return case.record("--events all")
+    seen = found["failed"] + found["cgroup"]
+    return case.command("report", "thp.failures" if seen else "thp.over_time", "T")
 
 
 def _unwanted(case: Case, now: dict[str, Any], evidence: dict[str, Any]) -> Finding:
@@ -124,13 +147,16 @@ def examine(case: Case) -> Finding:
     severity = HUGE_PAGES.severity(share)
     if severity == "none":
         return Finding(ID, TITLE, severity, counted, evidence=evidence)
+    certainty = "failures are counted by the kernel"
+    if found["memory"] + found["block"] + found["policy"]:
+        certainty += "; a cause is that of the request's own moment, by the count of free memory"
     return Finding(
         ID,
         TITLE,
         severity,
-        f"{counted}. {_cause(case, now)}{_compaction(case)}",
-        case.sure("failures are counted by the kernel; the cause is that of the last snapshot"),
-        case.command("report", "frag.score", "T"),
+        f"{counted}.{_causes(found)}{_losers(found)}{_compaction(case)}",
+        case.sure(certainty),
+        _next(case, found),
         evidence,
         HUGE_PAGES.rank(share),
     )

@@ -11,23 +11,19 @@ from pagetape.diagnosing.finding import Finding
 from pagetape.diagnosing.thresholds import RECLAIM_TARGET, WATERMARKS
 
 ID, TITLE = "watermarks", "Watermarks too tight"
-_MOST = 3000  # of vm.watermark_scale_factor, by the kernel
 
 
-def _room(case: Case) -> dict[str, Any] | None:
-    """The node with the least room between min and low, and a factor that doubles it."""
-    zones = [z for z in case.zones if not z["at_end"]]
-    rooms = []
-    for node in sorted({z["node"] for z in zones}):
-        own = [z for z in zones if z["node"] == node]
-        largest = max(own, key=lambda z: z["managed"])
-        gap = largest["wmark_low"] - largest["wmark_min"]
-        if largest["managed"] and gap > 0:
-            factor = min(-(-2 * gap * 10000 // largest["managed"]), _MOST)
-            rooms.append(
-                {"node": node, "gap": gap, "managed": largest["managed"], "factor": factor}
-            )
-    return min(rooms, key=lambda r: int(r["gap"]), default=None)
+def room_of(case: Case) -> dict[str, Any] | None:
+    """The advice of reclaim.min_free for the largest zone that it advises on: its row, with the
+    `managed` pages of the zone. Every finding that advises on the watermarks uses it: one setting
+    has one advice. None if no zone needs another setting, or the tape does not show it."""
+    managed = {(z["node"], z["zone"]): z["managed"] for z in case.zones if not z["at_end"]}
+    rows = [
+        row | {"managed": managed[row["node"], row["zone"]]}
+        for row in (case.report("reclaim.min_free") if managed else [])
+        if row["suggested_scale"] and (row["node"], row["zone"]) in managed
+    ]
+    return max(rows, key=lambda row: int(row["managed"]), default=None)
 
 
 def _near(row: dict[str, Any]) -> str:
@@ -40,7 +36,7 @@ def examine(case: Case) -> Finding:
         why = case.missing("reclaim", "wakeup_kswapd")
         return Finding(ID, TITLE, "unknown", why, next=case.record("--events all"))
     row = case.row("watermarks")
-    room = _room(case)
+    room = room_of(case)
     share = of(row["stalled"], row["episodes"])
     each = row["freed_each"] or 0.0
     hits = {
@@ -75,11 +71,13 @@ def examine(case: Case) -> Finding:
     text = f"{counted}; {_near(row)}."
     factor = 0
     if room:
-        factor = room["factor"]
+        factor = room["suggested_scale"]
+        gap = room["wmark_low"] - room["wmark_min"]
         text += (
-            f" kswapd has {amount(room['gap'], 'page')} ({case.mib(room['gap'])},"
-            f" {percent(of(room['gap'], room['managed']))} of the zone) between low and min on node"
-            f" {room['node']}; vm.watermark_scale_factor={factor} doubles that."
+            f" kswapd has {amount(gap, 'page')} ({case.mib(gap)},"
+            f" {percent(of(gap, room['managed']))} of the zone) between low and min in zone"
+            f" {room['zone']} of node {room['node']}; vm.watermark_scale_factor={factor} gives it"
+            f" {amount(room['room'], 'page')} ({case.mib(room['room'])})."
         )
     now = case.sysctl("vm.watermark_scale_factor")
     replay = case.run is None and factor and case.has("event", "alloc") and (now or 0) < factor
@@ -93,7 +91,7 @@ def examine(case: Case) -> Finding:
             "replay", "T", "--reclaim R1", f"--policy watermarks:watermark_scale_factor={factor}"
         )
         if replay
-        else case.command("report", "kswapd.balance", "T"),
+        else case.command("report", "reclaim.min_free", "T"),
         evidence,
         WATERMARKS.rank(share),
     )

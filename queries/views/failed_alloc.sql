@@ -1,0 +1,155 @@
+-- Failed requests, and what the zones lacked at that moment, one row each.
+--
+-- Free memory at the moment of a failure is counted from the page events (view zone_free), with the error of that count. The
+-- kernel's test of each zone that the request may take is that of the macro above_min. `memory`: no zone passes it, whatever
+-- the error and the reserves are. `block`: a zone surely passes, so that the request failed for want of a block. Null: neither is sure,
+-- or the tape has no events to count free memory with. A request with THISNODE may take the node of its CPU.
+-- Memory policies and cpusets of tasks are not on the tape.
+--
+-- Columns:
+--   tape          VARCHAR    Name of the tape.
+--   ts            UBIGINT    Trace clock, ns.
+--   cpu           USMALLINT  CPU.
+--   pid           INTEGER    Thread.
+--   page_order    INTEGER    Requested order.
+--   migratetype   VARCHAR    Requested migratetype.
+--   gfp_flags     UINTEGER   Canonical gfp bits.
+--   by_recorder   BOOLEAN    The recorder's own request.
+--   free_pages    BIGINT     Free pages of the zones that it may take; null if unknown.
+--   usable_pages  BIGINT     Of these, pages that it may use, by the count of the events; null if unknown.
+--   at_most       BOOLEAN    There are at most usable_pages: CMA or HIGHATOMIC pages among them are unknown.
+--   lacks         VARCHAR    memory or block; null if unknown.
+--   elsewhere     BOOLEAN    A zone of another node, which THISNODE excludes, surely passes the test.
+WITH failed AS MATERIALIZED (
+    SELECT
+        row_number() OVER () AS number,
+        e.tape,
+        e.ts,
+        e.cpu,
+        e.pid,
+        e.page_order::INTEGER AS page_order,
+        e.migratetype::VARCHAR AS migratetype,
+        e.gfp_flags,
+        gfp_has(e.gfp_flags, 'THISNODE') AS thisnode,
+        (e.tape, e.pid) IN (SELECT (tape, pid) FROM recorder_task) AS by_recorder
+    FROM event AS e
+    WHERE e.kind = 'alloc' AND e.pfn IS NULL AND e.page_order < 20
+),
+
+bound AS MATERIALIZED (
+    SELECT
+        tape,
+        node,
+        zone,
+        any_value(place) AS place,
+        bool_or(has_highmem) AS has_highmem,
+        arg_min(struct_pack(wmark_min, lowmem_reserve), snapshot) FILTER (snapshot IS NOT NULL) AS first,
+        coalesce(max(boost), 0) AS boost,
+        coalesce(max(reserved_highatomic), max(free_highatomic)) AS reserved,
+        if(bool_and(free_cma = 0), 0, NULL) AS cma
+    FROM zone_state
+    WHERE managed > 0
+    GROUP BY tape, node, zone
+),
+
+counted AS MATERIALIZED (
+    SELECT
+        f.tape,
+        f.node,
+        f.zone,
+        f.ts,
+        f.free_pages,
+        f.error_pages,
+        max(abs(f.error_pages)) OVER (PARTITION BY f.tape, f.node, f.zone) AS widest
+    FROM zone_free AS f
+    WHERE f.tape IN (SELECT tape FROM failed)
+      AND f.tape IN (SELECT tape FROM event WHERE kind = 'alloc_zone_locked')  -- else only readings
+),
+
+home AS (
+    SELECT tape, cpu, to_node AS node
+    FROM node_distance
+    QUALIFY distance = min(distance) OVER (PARTITION BY tape, cpu)
+),
+
+tried AS (
+    SELECT
+        f.number,
+        b.*,
+        m,
+        alloc_request(f.gfp_flags, f.page_order, f.migratetype, b.has_highmem, m) AS rq,
+        f.ts,
+        NOT f.thisnode OR coalesce(b.node = h.node, true) AS allowed
+    FROM failed AS f
+    JOIN machine AS m USING (tape)
+    JOIN bound AS b USING (tape)
+    LEFT JOIN home AS h ON h.tape = f.tape AND h.cpu = f.cpu
+),
+
+stated AS (
+    SELECT
+        t.number,
+        t.m,
+        t.rq,
+        t.allowed,
+        c.free_pages,
+        NOT (t.rq['movable'] OR t.cma IS NOT DISTINCT FROM 0) OR t.reserved IS DISTINCT FROM 0 AS at_most,
+        {
+            'place': t.place,
+            'free': c.free_pages - least(coalesce(c.error_pages, -c.widest), 0),
+            'wmark_min': t.first.wmark_min,
+            'boost': 0::BIGINT,
+            'lowmem_reserve': t.first.lowmem_reserve,
+            'reserved_highatomic': 0::BIGINT,
+            'free_highatomic': 0::BIGINT,
+            'free_cma': 0::BIGINT,
+            'any_blocks': NULL::BIGINT[]
+        } AS most,
+        {
+            'place': t.place,
+            'free': c.free_pages - greatest(coalesce(c.error_pages, c.widest), 0)
+            - if(t.rq['movable'], 0, t.cma) - t.reserved,
+            'wmark_min': t.first.wmark_min,
+            'boost': t.boost,
+            'lowmem_reserve': t.first.lowmem_reserve,
+            'reserved_highatomic': 0::BIGINT,
+            'free_highatomic': 0::BIGINT,
+            'free_cma': 0::BIGINT,
+            'any_blocks': NULL::BIGINT[]
+        } AS least
+    FROM tried AS t
+    ASOF LEFT JOIN counted AS c ON c.tape = t.tape AND c.node = t.node AND c.zone = t.zone AND c.ts <= t.ts
+    WHERE t.place <= t.rq['zone']
+),
+
+judged AS (
+    SELECT
+        number,
+        sum(free_pages) FILTER (allowed)::BIGINT AS free_pages,
+        sum(greatest(usable_pages(most, rq, m) - most['free'] + free_pages, 0)) FILTER (allowed)::BIGINT AS usable_pages,
+        coalesce(bool_or(at_most) FILTER (allowed), false) AS at_most,
+        bool_and(
+            coalesce(NOT above_min(most, rq, m) OR usable_pages(most, rq, m) < 1::BIGINT << rq['page_order'], false)
+        ) FILTER (allowed) AS memory,
+        bool_or(coalesce(above_min(least, rq, m), false)) FILTER (allowed) AS passes,
+        bool_or(coalesce(above_min(least, rq, m), false)) FILTER (NOT allowed) AS elsewhere
+    FROM stated
+    GROUP BY number
+)
+
+SELECT
+    f.tape,
+    f.ts,
+    f.cpu,
+    f.pid,
+    f.page_order,
+    f.migratetype,
+    f.gfp_flags,
+    f.by_recorder,
+    j.free_pages,
+    j.usable_pages,
+    if(j.usable_pages IS NULL, NULL, j.at_most) AS at_most,
+    CASE WHEN j.memory THEN 'memory' WHEN j.passes AND f.page_order > 0 THEN 'block' END AS lacks,
+    coalesce(j.elsewhere, false) AS elsewhere
+FROM failed AS f
+LEFT JOIN judged AS j USING (number)
