@@ -166,6 +166,18 @@ static void begin(struct recorded_compactions *c, const struct model *m, struct 
 	};
 }
 
+/*
+ * The run is of a whole zone (compact_node): proactive, or asked for through /proc or /sys. It is
+ * for no request, whatever the task asked for before. compact_finished comes before any scan.
+ */
+static void compact_whole_zone(struct compactor *task)
+{
+	task->order = task->search_order = -1;
+	task->direct = false;
+	task->ignores_skips = true;
+	task->capture.order = CAPTURE_NOTHING;
+}
+
 static void end(struct recorded_compactions *c, struct compactor *task)
 {
 	c->nr_running -= task->running;
@@ -313,6 +325,8 @@ void recorded_compaction_follow(struct recorded_compactions *c, struct model *m,
 		end_supply(c, m, task, sink);
 		break;
 	case COMPACTION_KIND_FINISHED:
+		if (task->running && row->order < 0)
+			compact_whole_zone(task);
 		if (task->running &&
 		    (row->status == COMPACT_NO_SUITABLE_PAGE || row->status == COMPACT_CONTINUE))
 			recorded_compaction_find_source(m, task, next_source(c, c->next, row->pid),

@@ -344,6 +344,34 @@ static void the_order_of_a_promoted_request_is_open(void)
 	}
 }
 
+/* compact_memory, after a direct compaction of the same task: no request gets its pages. */
+static void a_run_of_whole_zones_is_for_no_request(void)
+{
+	struct run run;
+	const struct compactor *task;
+
+	begin(&run, 4, "MMMMMMMM", 4);
+	task = compactor_of(&run.c, PID);
+	check(task->direct && task->capture.order == 4);
+	follow(&run,
+	       &(struct recorded_compaction_row){.kind = COMPACTION_KIND_FINISHED, .order = 4});
+	check(task->direct && task->capture.order == 4);
+	follow(&run, &(struct recorded_compaction_row){.kind = COMPACTION_KIND_END});
+	follow(&run, &(struct recorded_compaction_row){
+			     .kind = COMPACTION_KIND_BEGIN,
+			     .end_pfn = PAGES,
+			     .free_pfn = PAGES - 16,
+			     .sync = true,
+		     });
+	follow(&run,
+	       &(struct recorded_compaction_row){.kind = COMPACTION_KIND_FINISHED, .order = -1});
+	check(task->running && !task->direct && task->ignores_skips && task->order < 0);
+	run.toy.capture = &compactor_of(&run.c, PID)->capture;
+	toy_free_one(&run.toy, 64, 4, 'M');
+	check(run.toy.capture->frame == NO_FRAME);
+	end(&run);
+}
+
 int main(void)
 {
 	test(a_quick_search_takes_the_first_page_in_the_top_quarter_and_cuts_the_list);
@@ -358,5 +386,6 @@ int main(void)
 	test(a_scan_around_the_found_chunk_shows_a_search_without_an_event);
 	test(a_search_without_an_event_comes_when_the_free_pages_are_used_up);
 	test(the_order_of_a_promoted_request_is_open);
+	test(a_run_of_whole_zones_is_for_no_request);
 	return check_done();
 }
