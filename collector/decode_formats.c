@@ -171,7 +171,10 @@ static enum conversion conversion_of(const struct column *column,
 		return GFP_MASK;
 	if (!strcmp(column->format, "L"))
 		return ADDRESS;
-	return !strncmp(field->type, "bool", 4) ? TRUTH : NUMBER;
+	/* Of a pointer, only whether there is one: cma_alloc_finish has a page or none. */
+	if (!strncmp(field->type, "bool", 4) || field->flags & TEP_FIELD_IS_POINTER)
+		return TRUTH;
+	return NUMBER;
 }
 
 static int set_row(const struct decoder *d, struct format *f, struct tep_event *event,

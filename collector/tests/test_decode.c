@@ -59,6 +59,31 @@ static const char other[] =
 	"name: rss_stat\nID: 18\n" COMMON FIELD("long size", 8, 8, 1) "\nprint fmt: \"%ld\", "
 								      "REC->size\n";
 
+/* Of 5.10, 6.1 and 7.3: the events of contiguous memory differ. */
+#define CMA_PAGE(offset) FIELD("const struct page * page", offset, 8, 0)
+static const char cma_5_10[] =
+	"name: cma_alloc\nID: 20\n" COMMON FIELD("unsigned long pfn", 8, 8, 0) CMA_PAGE(16)
+		FIELD("unsigned int count", 24, 4, 0)
+			FIELD("unsigned int align", 28, 4, 0) "\nprint fmt: \"%lx\", REC->pfn\n";
+static const char cma_6_1[] =
+	"name: cma_alloc_finish\nID: 21\n" COMMON FIELD("__data_loc char[] name", 8, 4, 1) FIELD(
+		"unsigned long pfn", 16, 8, 0) CMA_PAGE(24) FIELD("unsigned long count", 32, 8, 0)
+		FIELD("unsigned int align", 40, 4, 0) "\nprint fmt: \"%lx\", REC->pfn\n";
+static const char cma_7_3[] =
+	"name: cma_alloc_finish\nID: 21\n" COMMON FIELD("__data_loc char[] name", 8, 4, 1)
+		FIELD("unsigned long pfn", 16, 8, 0) CMA_PAGE(24)
+			FIELD("unsigned long count", 32, 8, 0) FIELD("unsigned int align", 40, 4, 0)
+				FIELD("int errorno", 44, 4, 1) "\nprint fmt: \"%lx\", REC->pfn\n";
+static const char cma_start_7_3[] = "name: cma_alloc_start\nID: 22\n" COMMON FIELD(
+	"__data_loc char[] name", 8, 4, 1) FIELD("unsigned long request_count", 16, 8, 0)
+	FIELD("unsigned long available_count", 24, 8, 0)
+		FIELD("unsigned long total_count", 32, 8, 0)
+			FIELD("unsigned int align", 40, 4, 0) "\nprint fmt: \"%lu\", "
+							      "REC->request_count\n";
+static const char isolated[] = "name: test_pages_isolated\nID: 23\n" COMMON FIELD(
+	"unsigned long start_pfn", 8, 8, 0) FIELD("unsigned long end_pfn", 16, 8, 0)
+	FIELD("unsigned long fin_pfn", 24, 8, 0) "\nprint fmt: \"%lx\", REC->start_pfn\n";
+
 static const char kernel_stack[] = "name: kernel_stack\nID: 4\n" COMMON FIELD("int size", 8, 4, 1)
 	FIELD("unsigned long caller[8]", 16, 64, 0) "\nprint fmt: \"%p\", (void *)REC->caller[0]\n";
 static const char kernel_stack_2_6[] = "name: kernel_stack\nID: 4\n" COMMON FIELD(
@@ -310,6 +335,99 @@ static void zones_go_by_the_kernels_names(void)
 	check(c->zone[0] == ZONE_HIGHMEM && c->node[0] == 1);
 	check(c->page_order[0] == -1 && is_valid(c->page_order_valid, 0) && c->status[0] == 5);
 	check(!decoder_flush(d, true, &ret) && !ret);
+	done(d, tep);
+}
+
+/* The only row of `compaction`. */
+static const struct compaction_columns *compaction_row(struct decoder *d)
+{
+	struct batch *batch;
+	int ret;
+
+	batch = decoder_flush(d, true, &ret);
+	check(batch && batch->table == &compaction_table && batch->nr == 1);
+	return (const struct compaction_columns *)batch->slots;
+}
+
+static void a_request_for_contiguous_memory_reads_alike_on_every_kernel(void)
+{
+	const struct {
+		uint16_t type;
+		uint8_t flags, preempt_count;
+		int32_t pid;
+		uint64_t pfn, page;
+		uint32_t count, align;
+	} none = {.type = 20, .pid = 9, .pfn = UINT64_MAX, .page = 0, .count = 16};
+	const struct {
+		uint16_t type;
+		uint8_t flags, preempt_count;
+		int32_t pid;
+		uint32_t name, unused;
+		uint64_t pfn, page, count;
+		uint32_t align;
+		int32_t errorno;
+	} done_ = {.type = 21, .pid = 9, .pfn = 512, .page = 0xffffea0000008000, .count = 16},
+	  busy = {.type = 21, .pid = 9, .pfn = 512, .page = 0, .count = 16, .errorno = -16};
+	const struct {
+		const char *format;
+		const void *record;
+		int size;
+		bool has_pfn, allocated, has_errorno;
+	} cases[] = {
+		{cma_5_10, &none, sizeof(none), false, false, false},
+		{cma_6_1, &done_, sizeof(done_), true, true, false},
+		{cma_6_1, &busy, sizeof(busy), true, false, false},
+		{cma_7_3, &busy, sizeof(busy), true, false, true},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct tep_handle *tep = kernel_with("cma", cases[i].format, NULL);
+		struct decoder *d = decoder_for(tep, 64);
+		const struct compaction_columns *c;
+
+		check(decoder_add(d, 0, 1, cases[i].record, cases[i].size));
+		c = compaction_row(d);
+		check(c->kind[0] == COMPACTION_KIND_CMA_ALLOC_FINISH && c->nr_pages[0] == 16);
+		check(is_valid(c->start_pfn_valid, 0) == cases[i].has_pfn);
+		check(is_valid(c->allocated_valid, 0) && c->allocated[0] == cases[i].allocated);
+		check(is_valid(c->errorno_valid, 0) == cases[i].has_errorno);
+		check(!cases[i].has_errorno || c->errorno[0] == -16);
+		done(d, tep);
+	}
+}
+
+static void a_range_that_was_isolated_has_its_first_busy_page(void)
+{
+	const struct {
+		uint16_t type;
+		uint8_t flags, preempt_count;
+		int32_t pid;
+		uint32_t name, unused;
+		uint64_t wanted, available, total;
+		uint32_t align;
+	} start = {.type = 22, .pid = 9, .wanted = 4096, .available = 8192, .total = 16384};
+	const struct {
+		uint16_t type;
+		uint8_t flags, preempt_count;
+		int32_t pid;
+		uint64_t start, end, fin;
+	} check_ = {.type = 23, .pid = 9, .start = 1024, .end = 1536, .fin = 1030};
+	struct tep_handle *tep =
+		kernel_with("cma", cma_start_7_3, "page_isolation", isolated, NULL);
+	struct decoder *d = decoder_for(tep, 64);
+	const struct compaction_columns *c;
+	struct batch *batch;
+	int ret;
+
+	check(decoder_add(d, 0, 1, &start, sizeof(start)));
+	check(decoder_add(d, 0, 2, &check_, sizeof(check_)));
+	batch = decoder_flush(d, true, &ret);
+	check(batch && batch->nr == 2);
+	c = (const struct compaction_columns *)batch->slots;
+	check(c->kind[0] == COMPACTION_KIND_CMA_ALLOC_START && c->nr_pages[0] == 4096);
+	check(!is_valid(c->allocated_valid, 0) && !is_valid(c->start_pfn_valid, 0));
+	check(c->kind[1] == COMPACTION_KIND_TEST_PAGES_ISOLATED && c->start_pfn[1] == 1024);
+	check(c->end_pfn[1] == 1536 && c->fin_pfn[1] == 1030);
 	done(d, tep);
 }
 
@@ -685,6 +803,8 @@ int main(void)
 	test(every_row_has_its_own_validity);
 	test(migratetypes_go_by_the_kernels_names);
 	test(zones_go_by_the_kernels_names);
+	test(a_request_for_contiguous_memory_reads_alike_on_every_kernel);
+	test(a_range_that_was_isolated_has_its_first_busy_page);
 	test(a_trace_of_the_other_byte_order_reads_the_same);
 	test(a_full_batch_makes_way_for_the_next);
 	test(damaged_records_are_counted);
