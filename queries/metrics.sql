@@ -253,6 +253,8 @@ feedback AS (
         UNION ALL
         SELECT ts, kind::VARCHAR, NULL
         FROM compaction
+        -- Order -1: a task wrote to vm.compaction_proactiveness; no allocation called kcompactd.
+        WHERE kind = 'kcompactd_wake' OR (kind = 'wakeup_kcompactd' AND page_order IS DISTINCT FROM -1)
     )
     WHERE ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
     HAVING (SELECT CASE WHEN m.replayed THEN m.reclaim <> 'R0' ELSE EXISTS (SELECT 1 FROM reclaim) END FROM machine AS m)

@@ -136,6 +136,11 @@ def emit(obj: dict[str, Any]) -> None:
     click.echo(dumps(obj, indent=2))
 
 
+def duration(seconds: float) -> str:
+    """A time in words: '2.41 s', '78.9 ms'."""
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
+
+
 def amount(nr: int, one: str, many: str = "") -> str:
     """A number with its noun: '1 event', '12,345 events'."""
     return f"{nr:,} {one if nr == 1 else many or one + 's'}"

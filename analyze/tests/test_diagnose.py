@@ -189,6 +189,34 @@ def kswapd(rows: Rows) -> None:
     rows["reclaim"] += [reclaim(ts, "lru_shrink_inactive", **scan) for ts in (3, 5)]
 
 
+def compact(rows: Rows, since: float, until: float, pid: int, order: int) -> None:
+    own = {"cpu": 0, "pid": pid, "flags": 0, "at": 0}
+    moved = {"nr_migrated": 90, "nr_failed": 10}
+    for ts, kind, more in (
+        (since, "begin", {"sync": True}),
+        (since, "finished", {"page_order": order, "status": 4, "node": 0}),
+        (since, "migratepages", moved),
+        (until, "end", {"sync": True, "status": 8 if order > 0 else 5}),
+    ):
+        rows["compaction"].append(own | {"ts": int(ts * S), "kind": kind} | more)
+
+
+def kcompactd(rows: Rows) -> None:
+    """Two runs of 3 s in all for order 9, one a success, and 1 s proactively: 40 %."""
+    rows["task"].append({"pid": 39, "comm": "kcompactd0", "kthread": True})
+    for since, until, order in ((1, 3, 9), (4, 5, 9), (6, 7, -1)):
+        compact(rows, since, until, 39, order)
+    (failed,) = [r for r in rows["compaction"] if r["ts"] == 5 * S and r["kind"] == "end"]
+    failed["status"] = 6
+
+
+def explicit_compaction(rows: Rows) -> None:
+    """The driver's task compacts whole zones for 2 of 10 s, and allocates a page after that."""
+    compact(rows, 1, 2, 101, -1)
+    compact(rows, 5, 6, 101, -1)
+    rows["event"].append(event(6.1, "alloc", FIRST + 30, pid=101))
+
+
 def stall(
     rows: Rows, since: float, until: float, freed: int, pid: int = 100, order: int = 0
 ) -> None:
@@ -280,6 +308,8 @@ DISEASES: dict[Disease, list[tuple[str, str]]] = {
     mixing: [("mixing", "high")],
     huge_pages: [("huge_pages", "high")],
     kswapd: [("kswapd", "high")],
+    kcompactd: [("kcompactd", "high")],
+    explicit_compaction: [("explicit_compaction", "medium")],
     stalls: [("stalls", "high")],
     watermarks: [("watermarks", "high"), ("stalls", "none")],
     pcp_small: [("pcp_small", "low")],
@@ -370,6 +400,21 @@ EVIDENCE: dict[Disease, tuple[str, dict[str, Any]]] = {
         "kswapd",
         {"awake_s": 4.0, "scanned": 1000, "reclaimed": 20, "calls": 4, "boost_calls": 3},
     ),
+    kcompactd: (
+        "kcompactd",
+        {
+            "busy_percent": 40.0,
+            "asked_s": 3.0,
+            "asked_runs": 2,
+            "successes": 1,
+            "runs": 3,
+            "moved": 270,
+        },
+    ),
+    explicit_compaction: (
+        "explicit_compaction",
+        {"busy_percent": 20.0, "runs": 2, "task": "driver", "tasks": 1, "moved": 180, "failed": 20},
+    ),
     stalls: ("stalls", {"nr": 2, "some_s": 3.0, "total_s": 4.0, "vain": 2, "max_ms": 2000.0}),
     watermarks: (
         "watermarks",
@@ -410,7 +455,7 @@ def test_a_healthy_tape_says_so_in_one_sentence(
 ) -> None:
     said = pagetape("diagnose", ill(None), "--json").json
     assert said["findings"] == []
-    assert said["summary"] == "No disease: 10 questions answered, nothing above its threshold."
+    assert said["summary"] == "No disease: 12 questions answered, nothing above its threshold."
     assert {one["severity"] for one in said["not_shown"]} == {"none"}
 
 
@@ -435,7 +480,7 @@ def test_the_keys_that_scripts_rely_on(pagetape: Callable[..., Any]) -> None:
     severities = [one["severity"] for one in said["findings"]]
     assert severities == sorted(severities, key=order.index)
     every = pagetape("diagnose", PRESSURE, "--all", "--json").json
-    assert len(every["findings"]) + len(every["not_shown"]) == 10
+    assert len(every["findings"]) + len(every["not_shown"]) == 12
     assert len(every["findings"]) > MOST
     assert every["findings"][:MOST] == said["findings"]
 
@@ -579,7 +624,7 @@ def test_an_empty_tape_says_that_nothing_can_be_said(
 
 
 def test_the_golden_tape_is_examined(golden: Path) -> None:
-    assert len(diagnose(Tape(golden)).examined) == 10
+    assert len(diagnose(Tape(golden)).examined) == 12
 
 
 def test_uncounted_loss_is_a_finding(tmp_path: Path) -> None:

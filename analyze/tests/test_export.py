@@ -56,7 +56,7 @@ def test_what_takes_time_is_a_slice_of_its_thread(
     reclaim = slices["direct reclaim"]
     assert (reclaim["pid"], reclaim["ts"], reclaim["dur"]) == (100, 1004510, 400)
     assert reclaim["args"] == {"page_order": 9, "nr_reclaimed": 32}
-    assert (slices["compaction"]["tid"], slices["compaction"]["dur"]) == (102, 1000)
+    assert (slices["direct compaction"]["tid"], slices["direct compaction"]["dur"]) == (102, 1000)
     assert (slices["lost"]["dur"], slices["lost"]["args"]["events"]) == (1000, 3)
     # It has not gone to sleep: it is drawn up to the end.
     assert slices["kswapd"]["ts"] + slices["kswapd"]["dur"] == 3001000

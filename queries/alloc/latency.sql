@@ -6,7 +6,8 @@
 -- these events are not in it: the true latency is that, or longer. Allocations without a stretch
 -- took the fast path or only woke kswapd; they are in `allocs`, and not in the percentiles.
 --
--- Stretches without begin or end on the tape are left out, and so are kswapd, kcompactd, khugepaged, reclaim of memory control groups, and
+-- Stretches without begin or end on the tape are left out, and so are kswapd, kcompactd, khugepaged, reclaim of memory control groups,
+-- compaction and node reclaim that a task asked for through /proc or /sys (see compaction.results), and
 -- a stretch of direct reclaim for another order than the next allocation's. In a replay the waits are those of the model.
 --
 -- Needs: event.alloc, reclaim.direct_reclaim_begin or compaction.begin
@@ -32,13 +33,7 @@
 --   p99_us           DOUBLE    99th percentile, in us.
 --   max_us           DOUBLE    Longest wait, in us.
 --   worst_at_s       DOUBLE    End of the longest wait, seconds after the tape's first event.
-WITH daemon AS (
-    SELECT tape, pid FROM compaction WHERE kind IN ('kcompactd_wake', 'kcompactd_sleep')
-    UNION
-    SELECT tape, pid FROM task WHERE kthread AND (comm LIKE 'kcompactd%' OR comm LIKE 'khugepaged%')
-),
-
-asked AS (
+WITH asked AS (
     SELECT tape, pid, ts, max(page_order)::INTEGER AS page_order
     FROM reclaim
     WHERE kind = 'direct_reclaim_begin'
@@ -48,9 +43,8 @@ asked AS (
 stretch AS (
     SELECT w.tape, w.pid, w.from_ts, w.until_ts, w.cause = 'compact' AS compacts, a.page_order
     FROM reclaim_window AS w
-    ANTI JOIN daemon AS d ON d.tape = w.tape AND d.pid = w.pid
     LEFT JOIN asked AS a ON a.tape = w.tape AND a.pid = w.pid AND a.ts = w.from_ts AND w.cause = 'direct'
-    WHERE w.ended AND w.until_ts >= w.from_ts AND w.cause IN ('direct', 'node_reclaim', 'compact')
+    WHERE w.ended AND w.waits AND w.until_ts >= w.from_ts AND w.cause IN ('direct', 'node_reclaim', 'compact')
 ),
 
 request AS MATERIALIZED (

@@ -1,9 +1,9 @@
 -- Captures by compaction that the kernel reports as fallbacks.
 --
--- While a task compacts for an order, the allocator hands it a page of that order as soon
+-- While a task compacts for its request, the allocator hands it a page of that order as soon
 -- as the page is freed. Since 6.15 the kernel emits mm_page_alloc_extfrag if
 -- that page had another migratetype. Such an event lies between
--- mm_compaction_begin and mm_compaction_end of the same thread and has
+-- mm_compaction_begin and mm_compaction_end of a direct run of the same thread and has
 -- alloc_order = fallback_order; the report requires both. The report is empty if the kernel
 -- is older or unknown, or if compaction was not recorded.
 --
@@ -17,12 +17,6 @@
 --   alloc_order           UTINYINT  Order of the compaction.
 --   kind                  VARCHAR   Kind under which the fallback reports count the event.
 --   nr                    BIGINT    Number of captures.
-WITH edge AS (
-    SELECT tape, pid, ts, kind
-    FROM compaction
-    WHERE kind IN ('begin', 'end')
-)
-
 SELECT
     f.alloc_migratetype,
     f.fallback_migratetype,
@@ -30,12 +24,12 @@ SELECT
     f.kind,
     count(*) AS nr
 FROM extfrag AS f
-ASOF JOIN edge
-    ON edge.tape = f.tape
-    AND edge.pid = f.pid
-    AND f.ts >= edge.ts
+ASOF JOIN (FROM compaction_run WHERE who = 'direct' AND from_ts IS NOT NULL) AS c
+    ON c.tape = f.tape
+    AND c.pid = f.pid
+    AND f.ts >= c.from_ts
 JOIN machine AS m ON m.tape = f.tape
-WHERE edge.kind = 'begin'
+WHERE f.ts <= coalesce(c.until_ts, f.ts)
   AND f.alloc_order = f.fallback_order
   AND m.kernel_version >= 6015
 GROUP BY ALL

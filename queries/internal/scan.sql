@@ -5,7 +5,8 @@
 --
 -- Columns:
 --   ts           UBIGINT    End of the scan, trace clock in ns.
---   what         VARCHAR    kswapd, direct, compaction (by kcompactd) or direct_compaction.
+--   what         VARCHAR    kswapd, direct, compaction (by kcompactd) or direct_compaction. A run that a
+--                           task asked for through /proc or /sys is not the model's.
 --   node         USMALLINT  Node of the kswapd; 0 for other work.
 --   class_zone   VARCHAR    Highest zone of the node that the pass reclaims; DMA for other work.
 --   page_order   UTINYINT   Order of the direct reclaim; 0 for other work.
@@ -186,24 +187,6 @@ mode AS (
     WHERE kind_before = 'kswapd_wake'
 ),
 
-daemon AS (
-    SELECT pid FROM compaction WHERE kind IN ('kcompactd_wake', 'kcompactd_sleep')
-),
-
-compacted AS (
-    SELECT
-        w.pid,
-        w.from_ts,
-        w.until_ts,
-        coalesce(sum(m.nr_migrated), 0) AS moved,
-        coalesce(sum(m.nr_failed), 0) AS failed
-    FROM reclaim_window AS w
-    LEFT JOIN compaction AS m
-        ON m.kind = 'migratepages' AND m.pid = w.pid AND m.ts BETWEEN w.from_ts AND w.until_ts
-    WHERE w.cause = 'compact' AND w.ended
-    GROUP BY ALL
-),
-
 scanned AS (
     SELECT
         s.ts,
@@ -233,17 +216,18 @@ scanned AS (
     SELECT
         until_ts,
         NULL,
-        CASE WHEN pid IN (FROM daemon) THEN 'compaction' ELSE 'direct_compaction' END,
+        CASE WHEN who IN ('kcompactd', 'proactive') THEN 'compaction' ELSE 'direct_compaction' END,
         0,
         'DMA',
         0,
-        moved + failed,
-        moved,
+        coalesce(moved, 0) + coalesce(failed, 0),
+        coalesce(moved, 0),
         until_ts - from_ts,
         0,
         0,
         false
-    FROM compacted
+    FROM compaction_run
+    WHERE who NOT IN ('explicit', 'unknown') AND until_ts >= from_ts
 )
 
 SELECT

@@ -24,8 +24,9 @@
 --   sleeps            BIGINT    Times kswapd fell asleep.
 --   premature_sleeps  BIGINT    Sleeps that were premature.
 --   awake_ms          DOUBLE    Mean time from a wake to the next sleep, in ms.
---   kcompactd_asked   BIGINT    Wakeups of kcompactd for this node.
---   kcompactd_wakes   BIGINT    Runs of kcompactd, including those started by its own timer.
+--   kcompactd_asked   BIGINT    Wakeups of kcompactd for this node, for an order.
+--   kcompactd_wakes   BIGINT    Times kcompactd worked for an order. Its proactive runs have no such
+--                               event: see compaction.results.
 --   scanned           HUGEINT   Pages kswapd scanned, if the tape records them.
 --   reclaimed         HUGEINT   Pages kswapd reclaimed, if the tape records them.
 --   efficiency        DOUBLE    reclaimed / scanned, 0 to 1.
@@ -96,7 +97,8 @@ scan AS (
 compact AS (
     SELECT
         node,
-        count(*) FILTER (kind = 'wakeup_kcompactd') AS kcompactd_asked,
+        -- Order -1: a task wrote to vm.compaction_proactiveness.
+        count(*) FILTER (kind = 'wakeup_kcompactd' AND page_order IS DISTINCT FROM -1) AS kcompactd_asked,
         count(*) FILTER (kind = 'kcompactd_wake') AS kcompactd_wakes
     FROM compaction
     WHERE kind IN ('wakeup_kcompactd', 'kcompactd_wake')

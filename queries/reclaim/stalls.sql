@@ -4,7 +4,9 @@
 -- ratios between policies, not the values with simoop's. Each row is one kind of waiting. `any`
 -- merges the overlapping stalls of a thread: the time that the thread lost. The report leaves
 -- out runs without begin or end on the tape, because their duration is unknown. It also leaves
--- out kswapd and kcompactd. The stalls of a replayed tape are those of the model, whose reclaim
+-- out kswapd, kcompactd, khugepaged, and compaction or node reclaim that a task asked for through
+-- /proc or /sys: no allocation waits for it (see compaction.results). Reclaim of a memory control
+-- group is in `memcg`, whether it was at its limit or a task wrote to memory.reclaim. The stalls of a replayed tape are those of the model, whose reclaim
 -- takes the recorded times. Kernel threads, such as writeback and loop devices, have rows of
 -- their own.
 --
@@ -19,21 +21,14 @@
 --   p95_us    DOUBLE   95th percentile: 5 % of the stalls were longer, in us.
 --   p99_us    DOUBLE   99th percentile: 1 % of the stalls were longer, in us.
 --   max_us    DOUBLE   The longest stall, in us.
-WITH daemon AS (
-    SELECT tape, pid FROM compaction WHERE kind IN ('kcompactd_wake', 'kcompactd_sleep')
-    UNION
-    SELECT tape, pid FROM task WHERE kthread AND (comm LIKE 'kcompactd%' OR comm LIKE 'khugepaged%')
-),
-
-kthread AS (
+WITH kthread AS (
     SELECT DISTINCT tape, pid FROM task WHERE kthread
 ),
 
 wait AS (
     SELECT tape, pid, cause AS what, from_ts, until_ts
     FROM reclaim_window
-    ANTI JOIN daemon USING (tape, pid)
-    WHERE ended
+    WHERE ended AND waits
     UNION ALL
     SELECT tape, pid, 'throttled', greatest(ts::HUGEINT - usec_delayed * 1000, 0)::UBIGINT, ts
     FROM reclaim

@@ -1,15 +1,18 @@
 -- Reclaim, compaction and stalls: counts, pages and durations.
 --
--- `compaction` is every run of compaction in a zone, of three kinds: kcompactd after a wakeup
+-- `compaction` is every run of compaction in a zone. By who asked for it: kcompactd after a wakeup
 -- for an order (kcompactd_work), kcompactd because of the node's fragmentation score
--- (proactive_compaction), and allocations (direct_compaction).
+-- (proactive_compaction), allocations (direct_compaction), and a task through /proc or /sys
+-- (explicit_compaction). The report compaction.results has their results, and requests for
+-- contiguous memory.
 -- `compaction_try_to_compact_pages` counts the allocations that asked for compaction.
 --
 -- `balance_pgdat` is a pass of kswapd over its node, from 7.2 on. `kswapd_reclaim_fail` counts
 -- passes that failed, and `kswapd_clear_hopeless` the ends of a row of failures, both from 7.0 on.
 --
--- The report pairs begin and end of direct reclaim and of compaction per thread;
--- their time is the wait of the allocating task. A run whose begin or end is outside the tape
+-- The report pairs begin and end of direct reclaim and of compaction per thread. The time of
+-- direct_reclaim and direct_compaction is the wait of the allocating task. `memcg_reclaim` is reclaim of a
+-- control group at its limit, or asked for through memory.reclaim. A run whose begin or end is outside the tape
 -- counts without its time. A replayed tape has rows of the model's own reclaim if
 -- it was played with --reclaim R1 or R2.
 --
@@ -23,26 +26,15 @@
 --   p50_ms    DOUBLE   Median: half of the runs were shorter, in ms.
 --   p99_ms    DOUBLE   99th percentile: 1 % of the runs were longer, in ms.
 --   max_ms    DOUBLE   The longest run, in ms.
-WITH kcompactd AS (
-    SELECT DISTINCT tape, pid FROM compaction WHERE kind IN ('kcompactd_wake', 'kcompactd_sleep')
-),
-
-compact AS (
+WITH compact AS (
     SELECT
-        c.pid,
-        c.ts,
-        c."at",
-        c.kind,
-        CASE
-            WHEN k.pid IS NULL THEN 'direct_compaction'
-            WHEN last_value(CASE WHEN c.kind LIKE 'kcompactd%' THEN c.kind END IGNORE NULLS) OVER (
-                PARTITION BY c.tape, c.pid ORDER BY c.ts, c."at"
-            ) = 'kcompactd_sleep' THEN 'proactive_compaction'
-            ELSE 'kcompactd_work'
-        END AS what
-    FROM compaction AS c
-    LEFT JOIN kcompactd AS k USING (tape, pid)
-    WHERE c.kind IN ('begin', 'end', 'kcompactd_wake', 'kcompactd_sleep')
+        CASE who
+            WHEN 'kcompactd' THEN 'kcompactd_work'
+            ELSE who || '_compaction'
+        END AS what,
+        moved AS pages,
+        (until_ts - from_ts) / 1e6 AS ms
+    FROM compaction_run
 ),
 
 point AS (
@@ -58,13 +50,8 @@ point AS (
     SELECT pid, ts, "at", 'compaction_' || kind, nr_migrated
     FROM compaction
     WHERE kind IN (
-        'begin', 'end', 'migratepages', 'wakeup_kcompactd', 'kcompactd_wake', 'kcompactd_sleep', 'deferred',
-        'try_to_compact_pages'
+        'migratepages', 'wakeup_kcompactd', 'kcompactd_wake', 'kcompactd_sleep', 'deferred', 'try_to_compact_pages'
     )
-    UNION ALL
-    SELECT pid, ts, "at", what || '_' || kind, NULL
-    FROM compact
-    WHERE kind IN ('begin', 'end')
 ),
 
 run AS (
@@ -92,6 +79,9 @@ FROM (
     SELECT what, pages, CASE WHEN ended AND paired THEN (ts - began) / 1e6 END AS ms
     FROM run
     WHERE ended OR ends IS NOT TRUE
+    UNION ALL
+    SELECT unnest(['compaction', what]), pages, ms
+    FROM compact
     UNION ALL
     SELECT kind, pages, NULL
     FROM point

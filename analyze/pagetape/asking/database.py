@@ -55,6 +55,7 @@ MACHINE = pa.schema(
         pa.field("cpus", pa.int32()),
         pa.field("nodes", pa.int32()),
         pa.field("compaction_proactiveness", pa.int32()),
+        pa.field("zone_reclaim_mode", pa.int32()),
         pa.field("extfrag_threshold", pa.int32()),
         pa.field("min_free_kbytes", pa.int32()),
         # Features of the kernel row, with the constants of replay/model/kernel.h.
@@ -65,6 +66,7 @@ MACHINE = pa.schema(
         pa.field("highatomic_needs_high", pa.bool_()),
         pa.field("fallback_unit", pa.utf8()),  # what one fallback event counts: block or page
         pa.field("recorder_pid", pa.int32()),  # process that recorded the tape
+        pa.field("recorded", pa.list_(pa.utf8())),  # its "system:event"; null if unknown
         pa.field("start_ts", pa.uint64()),  # first and last event of the tape
         pa.field("end_ts", pa.uint64()),
         pa.field("replayed", pa.bool_()),
@@ -151,6 +153,13 @@ def _features(tape: Tape) -> dict[str, Any]:
     return {name: rules[name] for name in MACHINE.names if name in rules}
 
 
+def _recorded(facts: Mapping[str, Any]) -> list[str] | None:
+    """The tracepoints that the recording enabled; None if nobody knows, as of an import."""
+    if "replay" in facts or facts.get("events") is None:
+        return None
+    return [name for name in facts["events"] if name not in facts.get("skipped_events", [])]
+
+
 def machine(tape: Tape, label: str, place: int) -> dict[str, Any]:
     """The row of `machine` for one tape."""
     facts = tape.facts
@@ -165,9 +174,11 @@ def machine(tape: Tape, label: str, place: int) -> dict[str, Any]:
             "kernel_version": kernel_version(facts.get("kernel")),
             "nodes": len(facts["nodes"]) if facts.get("nodes") else None,
             "compaction_proactiveness": _number(sysctls.get("vm.compaction_proactiveness")),
+            "zone_reclaim_mode": _number(sysctls.get("vm.zone_reclaim_mode")),
             "extfrag_threshold": _number(sysctls.get("vm.extfrag_threshold")),
             "min_free_kbytes": _number(sysctls.get("vm.min_free_kbytes")),
             "fallback_unit": fallback_unit.of_tape(tape),
+            "recorded": _recorded(facts),
             "start_ts": start,
             "end_ts": end,
             "replayed": run is not None,

@@ -56,6 +56,11 @@ class Case:
         return self.row("stalls")
 
     @cached_property
+    def compactions(self) -> list[dict[str, Any]]:
+        """The rows of the query `compaction`, longest first."""
+        return self.rows("compaction")
+
+    @cached_property
     def mixing(self) -> dict[str, Any]:
         """The row of the query `mixing`."""
         return self.row("mixing")

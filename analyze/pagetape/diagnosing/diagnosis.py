@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pagetape.answer import amount
 from pagetape.asking.database import Database
 from pagetape.diagnosing import (
+    compaction,
     failures,
     huge_pages,
     kswapd,
@@ -32,6 +33,8 @@ _QUESTIONS: tuple[Callable[[Case], Finding], ...] = (
     stalls.examine,
     mixing.examine,
     kswapd.examine,
+    compaction.kcompactd,
+    compaction.explicit,
     huge_pages.examine,
     pinned.examine,
     watermarks.examine,

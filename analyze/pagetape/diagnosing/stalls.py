@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pagetape.answer import amount
+from pagetape.answer import amount, duration
 from pagetape.diagnosing.case import Case, of, percent
 from pagetape.diagnosing.finding import Finding
 from pagetape.diagnosing.thresholds import LONG_STALL_MS, RECLAIM_TARGET, STALLS
@@ -26,7 +26,11 @@ def _cause(row: dict[str, Any]) -> tuple[str, list[str]]:
     report = ["report", "reclaim.stalls", "T"]
     if main == "memcg":
         group = f" (that of the task is {row['task_cgroup']})" if row["task_cgroup"] else ""
-        return f"a memory cgroup{group} was at its limit, which is too low for the load", report
+        return (
+            f"a memory cgroup{group} was at its limit, which is too low for the load, or a task"
+            " asked for reclaim through memory.reclaim: the events do not tell which",
+            report,
+        )
     if main == "node":
         return "vm.zone_reclaim_mode reclaims before it takes memory of another node", report
     if main == "throttled":
@@ -49,10 +53,6 @@ def _cause(row: dict[str, Any]) -> tuple[str, list[str]]:
         f" freed {each:.0f} pages (its goal is {RECLAIM_TARGET})",
         report,
     )
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.2f} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
 
 
 def examine(case: Case) -> Finding:
@@ -82,8 +82,8 @@ def examine(case: Case) -> Finding:
         severity = "medium"
     counted = (
         f"In {percent(share)} of the tape at least one task waited in reclaim or compaction"
-        f" (normal is 0): {amount(row['nr'], 'stall')}, {_time(row['total_s'])} in all,"
-        f" the longest {_time(row['max_ms'] / 1e3)}"
+        f" (normal is 0): {amount(row['nr'], 'stall')}, {duration(row['total_s'])} in all,"
+        f" the longest {duration(row['max_ms'] / 1e3)}"
     )
     if severity == "none":
         return Finding(ID, TITLE, severity, counted, evidence=evidence)

@@ -52,6 +52,14 @@ KSWAPD_WASTE = Threshold(
     60, 60, 95, "% of the scanned pages not freed",
     "The kernel's own limits for memory pressure (vmpressure: medium 60, critical 95).",
 )  # fmt: skip
+KCOMPACTD_BUSY = Threshold(
+    1, 10, 30, "% of the tape with kcompactd of a node compacting",
+    "kcompactd sleeps while a block of each wanted order is free: normal is 0.",
+)  # fmt: skip
+EXPLICIT_COMPACTION = Threshold(
+    0.1, 10, 50, "% of the tape with compaction that a task asked for",
+    "The kernel compacts by itself when a request needs it: normal is 0. Only the task waits.",
+)  # fmt: skip
 STALLS = Threshold(
     0.1, 1, 10, "% of the tape with at least one task stalled",
     "This is `some` of /proc/pressure/memory; a machine with free memory has 0.",

@@ -1,7 +1,7 @@
 -- Time that tasks waited in reclaim and compaction, its causes and its victims.
 --
 -- A stall is a stretch of direct reclaim, node or memory control group reclaim, compaction, or a
--- throttled sleep, of a thread that is not kswapd, kcompactd or khugepaged. Stretches of one thread
+-- throttled sleep, that a request of the thread waits for (see reclaim_window). Stretches of one thread
 -- that touch are one stall; the times by cause may overlap. `some_s` is the time in which at least one thread stalled, as `some` of
 -- /proc/pressure counts.
 --
@@ -23,24 +23,17 @@
 --   task          VARCHAR  Task that waited longest in total.
 --   task_s        DOUBLE   Its stalls, in seconds.
 --   task_cgroup   VARCHAR  Its control group; null if unknown.
-WITH daemon AS (
-    SELECT tape, pid FROM compaction WHERE kind IN ('kcompactd_wake', 'kcompactd_sleep')
-    UNION
-    SELECT tape, pid FROM task WHERE kthread AND (comm LIKE 'kcompactd%' OR comm LIKE 'khugepaged%')
-),
-
-stretch AS MATERIALIZED (
+WITH stretch AS MATERIALIZED (
     SELECT tape, pid, cause, from_ts, until_ts, (until_ts - from_ts)::HUGEINT AS ns
     FROM (
         SELECT tape, pid, cause, from_ts, until_ts
         FROM reclaim_window
-        WHERE ended AND until_ts >= from_ts
+        WHERE ended AND waits AND until_ts >= from_ts
         UNION ALL
         SELECT tape, pid, 'throttled', greatest(ts::HUGEINT - usec_delayed * 1000, 0)::UBIGINT, ts
         FROM reclaim
         WHERE kind = 'throttled' AND usec_delayed >= 0
     )
-    ANTI JOIN daemon USING (tape, pid)
 ),
 
 -- Stretches of one thread that touch are one stall: a throttled sleep is within reclaim.
