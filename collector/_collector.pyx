@@ -128,6 +128,7 @@ cdef class Source:
                 "system": text(counts[i].system),
                 "events": counts[i].events,
                 "stored": text(counts[i].stored),
+                "unreadable": text(counts[i].unreadable),
             }
             for i in range(nr)
         ]

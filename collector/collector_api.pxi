@@ -39,6 +39,7 @@ cdef extern from "decode.h" nogil:
         const char *system
         const char *name
         const char *stored
+        const char *unreadable
         uint64_t events
     const decoder_count *decoder_counts(decoder *d, size_t *nr)
     int32_t *decoder_pids(const decoder *d, size_t *nr)

@@ -424,6 +424,14 @@ const struct decoder_count *decoder_counts(struct decoder *d, size_t *nr)
 	return d->counts;
 }
 
+int decoder_check(const struct decoder *d, struct error *err)
+{
+	for (size_t i = 0; i < d->nr_formats; i++)
+		if (d->formats[i].count.unreadable)
+			return fail(err, EINVAL, "%s", d->formats[i].count.unreadable);
+	return 0;
+}
+
 int32_t *decoder_pids(const struct decoder *d, size_t *nr)
 {
 	size_t n = 0;
@@ -525,8 +533,10 @@ void decoder_free(struct decoder *d)
 			batch_free(d->rotations[t].batches[i]);
 		free(d->rotations[t].batches);
 	}
-	for (size_t i = 0; i < d->nr_formats; i++)
+	for (size_t i = 0; i < d->nr_formats; i++) {
 		free(d->formats[i].values);
+		free((void *)d->formats[i].count.unreadable);
+	}
 	free(d->formats);
 	free(d->counts);
 	free(d->by_type);

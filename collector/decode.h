@@ -46,12 +46,19 @@ struct decoder_names {
 
 /*
  * `tep` must hold the formats of the traced kernel and outlive the decoder.
- * `rows` is the size of one event batch. -ENOMEM, -EINVAL (a page event lacks a
- * field that the tape needs; the message names both).
+ * `rows` is the size of one event batch. A format that lacks a field that the tape needs does not
+ * fail: a file has formats of events that it does not contain. Its events are counted, not stored
+ * (see decoder_count). -ENOMEM, -EINVAL (no format at all).
  */
 int decoder_new(struct decoder **out, struct tep_handle *tep, const struct decoder_names *names,
 		size_t rows, struct error *err);
 void decoder_free(struct decoder *d);
+
+/*
+ * For a caller that chose the events: -EINVAL if the events of a format cannot be stored. The
+ * message names the event and the field.
+ */
+int decoder_check(const struct decoder *d, struct error *err);
 
 /*
  * Decode one record of `size` bytes (its common fields included); `cpu` is below DECODER_CPUS.
@@ -90,7 +97,8 @@ bool decoder_restore(struct decoder *d, const uint64_t *words, size_t nr);
 /* A row of the table `tracepoint`. */
 struct decoder_count {
 	const char *system, *name;
-	const char *stored; /* table of its events, or NULL if they are only counted */
+	const char *stored;     /* table of its events, or NULL if they are only counted */
+	const char *unreadable; /* why a table lacks them: the field; NULL if none does */
 	uint64_t events;
 };
 

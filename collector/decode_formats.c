@@ -273,9 +273,36 @@ static bool find_kind(struct decoder *d, const struct tep_event *event, struct f
 	return false;
 }
 
+/* The places of all fields that the rows need; 0 also for an event that is only counted. */
+static int set_format(struct decoder *d, struct format *f, struct tep_event *event,
+		      struct error *err)
+{
+	int ret = find_kind(d, event, f) ? set_common(d, f, event, err) : 0;
+
+	if (ret || !f->rows)
+		return ret;
+	if (f->rows == &d->rotations[EVENT])
+		return set_page_event(d, f, event, err);
+	if (f->rows == &d->rotations[STACK])
+		return set_stack(d, f, event, err);
+	return set_row(d, f, event, err);
+}
+
+/* Only count the events of this format, for the reason in `why`. */
+static int set_unreadable(struct format *f, const struct error *why, struct error *err)
+{
+	struct decoder_count count = {.system = f->count.system, .name = f->count.name};
+
+	free(f->values);
+	count.unreadable = strdup(why->msg);
+	*f = (struct format){.count = count};
+	return count.unreadable ? 0 : fail(err, ENOMEM, "no memory for event formats");
+}
+
 int decode_formats_load(struct decoder *d, struct error *err)
 {
 	int nr = tep_get_events_count(d->tep), ret;
+	struct error why;
 
 	d->formats = calloc((size_t)nr + 1, sizeof(*d->formats));
 	d->counts = calloc((size_t)nr + 1, sizeof(*d->counts));
@@ -291,13 +318,11 @@ int decode_formats_load(struct decoder *d, struct error *err)
 			continue;
 		f->count.system = event->system;
 		f->count.name = event->name;
-		ret = find_kind(d, event, f) ? set_common(d, f, event, err) : 0;
-		if (!ret && f->rows == &d->rotations[EVENT])
-			ret = set_page_event(d, f, event, err);
-		else if (!ret && f->rows == &d->rotations[STACK])
-			ret = set_stack(d, f, event, err);
-		else if (!ret && f->rows)
-			ret = set_row(d, f, event, err);
+		ret = set_format(d, f, event, &why);
+		if (ret == -EINVAL)
+			ret = set_unreadable(f, &why, err);
+		else if (ret)
+			fail(err, -ret, "%s", why.msg);
 		if (ret)
 			return ret;
 		d->by_type[event->id] = f;

@@ -140,6 +140,8 @@ int recorder_set_formats(struct recorder *r, const struct recorder_config *confi
 		ret = decoder_new(&r->unspool.source.decoder, r->unspool.source.tep, &names,
 				  SOURCE_ROWS, err);
 	if (!ret)
+		ret = decoder_check(r->unspool.source.decoder, err);
+	if (!ret)
 		ret = tasks_new(&r->unspool.tasks, r->unspool.source.tep, err);
 	return ret;
 }

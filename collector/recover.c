@@ -162,6 +162,7 @@ static int learn(struct unspool *u, const char *dir, const struct decoder_names 
 	tep_set_long_size(u->source.tep, sizeof(long));
 	ret = formats_read(path, u->source.tep, &all.vmstat_update, err);
 	ret = ret ?: decoder_new(&u->source.decoder, u->source.tep, &all, SOURCE_ROWS, err);
+	ret = ret ?: decoder_check(u->source.decoder, err);
 	ret = ret ?: tasks_new(&u->tasks, u->source.tep, err);
 	snprintf(path, sizeof(path), "%s/tasks", dir);
 	return ret ?: tasks_load(u->tasks, path, err);

@@ -635,13 +635,32 @@ def test_paths_that_are_no_files_are_refused(tmp_path: Path) -> None:
     assert refused(tmp_path) == "PATH: not a regular file"
 
 
-def test_a_kernel_without_pfns_is_refused(dat_file: Callable[..., Path]) -> None:
+def test_a_format_without_a_pfn_matters_only_to_its_own_events(
+    dat_file: Callable[..., Path],
+) -> None:
+    """Kernels before 4.1: a file lists all formats, also of events that it does not contain."""
     machine = Machine()
     old = Format("kmem", "mm_page_free", 10, [("struct page * page", 8, False)])
-    path = dat_file(TraceDat(machine, [old], buffers={"": [b""]}))
-    assert refused(path) == (
-        "PATH: kmem:mm_page_free has no usable field 'pfn' (kernels before 4.1 have none)"
-    )
+    alloc = alloc_format(machine)
+    allocs = [(1000 + n, alloc.record(machine, n, 0, 0xC0, 1)) for n in range(5)]
+    path = dat_file(TraceDat(machine, [old, alloc], buffers={"": [ring(machine, allocs)]}))
+    dat = DatFile(str(path))
+    assert len(read_all(dat)["event"]) == 5
+    (row,) = dat.tracepoints()
+    assert (row["name"], row["unreadable"]) == ("mm_page_alloc", None)
+    frees = [(2000 + n, old.record(machine, n)) for n in range(3)]
+    path = dat_file(TraceDat(machine, [old, alloc], buffers={"": [ring(machine, allocs + frees)]}))
+    dat = DatFile(str(path))
+    assert len(read_all(dat)["event"]) == 5
+    rows = {row["name"]: row for row in dat.tracepoints()}
+    assert rows["mm_page_free"] == {
+        "name": "mm_page_free",
+        "system": "kmem",
+        "events": 3,
+        "stored": None,
+        "unreadable": "kmem:mm_page_free has no usable field 'pfn' (kernels before 4.1 have none)",
+    }
+    assert dat.bad_records == 0
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)

@@ -44,7 +44,10 @@ between AS (
         AND CASE WHEN b.snapshot = 0 THEN b.flags_ts >= b.ts ELSE b.flags_ts <= b.ts END
         AND NOT m.replayed
         AND b.tape NOT IN (SELECT tape FROM lost)
-        AND b.tape IN (SELECT tape FROM tracepoint WHERE name = 'mm_page_free' AND events > 0)
+        AND b.tape IN (
+            SELECT tape FROM tracepoint
+            WHERE name = 'mm_page_free' AND events > 0 AND stored IS NOT NULL
+        )
     GROUP BY b.tape, b.snapshot
 ),
 

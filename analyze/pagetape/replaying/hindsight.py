@@ -135,7 +135,9 @@ def _build(tape: Tape, row: str) -> Start:
 
 def _needed(tape: Tape) -> bool:
     """Whether the tape has a start from /proc only, and the events that prove more."""
-    points = {point["name"]: point["events"] for point in tape.rows("tracepoint")}
+    points = {
+        point["name"]: point["events"] for point in tape.rows("tracepoint") if point["stored"]
+    }
     return bool(
         "replay" not in tape.facts
         and replay_span.exact(tape, 0) is None

@@ -108,7 +108,9 @@ def _from_run_ahead(tape: Tape, name: str, schema: pa.Schema) -> pa.Table:
     A replay has no rows: its events are complete. A recording has rows only with a start that is
     exact or built from hindsight, and the events of the free lists, which the inference needs.
     """
-    points = {point["name"]: point["events"] for point in tape.rows("tracepoint")}
+    points = {
+        point["name"]: point["events"] for point in tape.rows("tracepoint") if point["stored"]
+    }
     begin = hindsight.start(tape)
     known = begin is not None or replay_span.exact(tape, 0) is not None
     proves = known and points.get("mm_page_alloc_zone_locked")
