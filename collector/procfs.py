@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory state from /proc, live or from copies of its files in a directory.
+"""Memory state from /proc, live or from copies of its files (proc_copies.py).
 
-A directory holds NAME.before and NAME.after (or plain NAME), optionally compressed as .zst:
-zoneinfo, buddyinfo, pagetypeinfo, vmstat, kpageflags, meminfo, version, cmdline,
-hostname, boot_id, config, `sysctls` as `sysctl -a` prints them, `numa_maps` (see
-numa_maps.py), and `nodes` with lines "node0 cpus 0-1 distance 10 20". All are
-optional: facts and rows lack the contents of absent files, and of lines and figures that no
-kernel prints. Of two lines about the same, the first counts.
+All files are optional: facts and rows lack the contents of absent files, and of lines and figures
+that no kernel prints. Of two lines about the same, the first counts. Copies are checked first.
 
-    proc = procfs.live()                    # or procfs.saved(directory)
+    proc = procfs.live()                    # or proc_copies.saved(directory)
     proc.facts["migratetypes"]              # ["Unmovable", "Movable", ...]
     for number, stage in enumerate(proc.stages):
         proc.rows(stage, number, ts)        # {"zone": [...], "pcp": [...], ...}
@@ -17,12 +13,10 @@ kernel prints. Of two lines about the same, the first counts.
 
 from __future__ import annotations
 
-import errno
 import gzip
 import math
 import os
 import re
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -82,8 +76,6 @@ CONFIG = (
     "ZONE_DMA32",
 )
 
-_STAGES = ("before", "after")
-
 # Bounds of what a kernel prints. NODES_SHIFT is at most 10, and MAX_PAGE_ORDER at most 15.
 _NODES = 1 << 10
 _CPUS = 1 << 16
@@ -93,9 +85,6 @@ _PAGES = 1 << 52  # of physical memory
 _PAGE_SIZES = range(12, 21)  # as powers of two
 _DISTANCE = 255
 
-_TEXT_MB = 128  # longest text file; numa_maps of 10,000 processes is about that long
-_FLAGS_GB = 8  # largest kpageflags in a .zst: 4 TB of memory
-_CHUNK = 1 << 20
 _LONGEST_FACT = 4096  # characters, as of a command line of the kernel
 _MOST_SYSCTLS = 1000
 
@@ -140,7 +129,7 @@ class Proc:
         raise NotImplementedError
 
     @contextmanager
-    def _kpageflags(self, stage: str, pages: int) -> Iterator[Path | None]:
+    def kpageflags(self, stage: str, pages: int) -> Iterator[Path | None]:
         """A file with the flags of the first `pages` pages, as far as they are known."""
         raise NotImplementedError
 
@@ -205,9 +194,7 @@ class Proc:
         pageblock_order, nr_orders = map(self.facts.get, ("pageblock_order", "nr_orders"))
         if pageblock_order is None or nr_orders is None or not spans:
             return {}
-        with self._kpageflags(
-            stage, max(start + spanned for _, _, start, spanned in spans)
-        ) as path:
+        with self.kpageflags(stage, max(start + spanned for _, _, start, spanned in spans)) as path:
             if path is None:
                 return {}
             free, pageblocks = kpageflags.read(path, spans, pageblock_order, nr_orders - 1)
@@ -283,7 +270,7 @@ class _Live(Proc):
         return _Timed(text, time.monotonic_ns(), began)
 
     @contextmanager
-    def _kpageflags(self, stage: str, pages: int) -> Iterator[Path | None]:  # noqa: ARG002
+    def kpageflags(self, stage: str, pages: int) -> Iterator[Path | None]:  # noqa: ARG002
         path = kpageflags.LIVE
         yield path if os.access(path, os.R_OK, effective_ids=True) else None
 
@@ -321,75 +308,9 @@ class _Live(Proc):
         return found
 
 
-class _Saved(Proc):
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        names = [path.name.removesuffix(".zst") for path in directory.iterdir()]
-        self.stages = tuple(s for s in _STAGES if any(name.endswith(f".{s}") for name in names))
-        if not self.stages and "zoneinfo" in names:
-            self.stages = ("",)
-
-    def _file(self, name: str, stage: str) -> Path | None:
-        """The file at that stage; without a stage, the first file that exists."""
-        stems = [f"{name}.{stage}"] if stage else [name, *(f"{name}.{s}" for s in _STAGES)]
-        for stem in stems:
-            for path in (self.directory / stem, self.directory / f"{stem}.zst"):
-                if path.is_file():
-                    return path
-                if path.exists():  # a FIFO has no end, and a device may have none
-                    raise OSError(errno.EINVAL, "not a regular file", str(path))
-        return None
-
-    def _read(self, name: str, stage: str) -> bytes | None:
-        path = self._file(name, stage)
-        if path is None:
-            return None
-        data = bytearray()  # grows in place: bytes would copy all for each chunk
-        for chunk in _chunks(path):
-            data += chunk
-            if max(len(data), path.stat().st_size) > _TEXT_MB << 20:
-                raise OSError(errno.EFBIG, f"more than {_TEXT_MB} MB of text", str(path))
-        return bytes(data)
-
-    @contextmanager
-    def _kpageflags(self, stage: str, pages: int) -> Iterator[Path | None]:
-        path = self._file("kpageflags", stage)
-        if path is None or path.suffix != ".zst":
-            yield path
-            return
-        left = min(8 * pages, _FLAGS_GB << 30)
-        with tempfile.NamedTemporaryFile() as plain:
-            for chunk in _chunks(path):
-                if any(chunk):
-                    plain.write(chunk[:left])
-                else:  # a hole reads as zeros, and takes no space
-                    plain.seek(min(len(chunk), left), os.SEEK_CUR)
-                left -= min(len(chunk), left)
-                if not left:
-                    break
-            plain.truncate()
-            yield Path(plain.name)
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    """The contents of a file, decompressed if its name ends in .zst."""
-    compression = "zstd" if path.suffix == ".zst" else None
-    try:
-        with pa.input_stream(str(path), compression=compression) as stream:
-            while chunk := stream.read(_CHUNK):
-                yield chunk
-    except OSError as e:
-        raise OSError(e.errno or errno.EBADMSG, f"cannot be read: {e}", str(path)) from e
-
-
 def live() -> Proc:
     """The live /proc of this machine: every call reads it again, except for the facts."""
     return _Live()
-
-
-def saved(directory: Path) -> Proc:
-    """The copies in `directory`; raises OSError if it cannot be read."""
-    return _Saved(directory)
 
 
 def parse_zoneinfo(text: str) -> tuple[list[Row], list[Row]]:

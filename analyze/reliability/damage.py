@@ -171,7 +171,10 @@ def damage_text(text: str, random: Random) -> tuple[str, str]:
     lines = text.splitlines(keepends=True) or ["\n"]
     at = random.randrange(len(lines))
     how = random.choice(
-        ("digits", "digits", "digits", "remove", "twice", "swap", "long", "cut", "control", "field")
+        (
+            *("digits", "digits", "digits", "remove", "twice", "swap", "long", "cut", "control"),
+            *("field", "fold", "layout"),
+        )
     )
     if how == "digits":
         places = list(re.finditer(r"\d+", text))
@@ -191,6 +194,12 @@ def damage_text(text: str, random: Random) -> tuple[str, str]:
         lines[at] = lines[at].rstrip("\n") * random.choice((20, 3000)) + "\n"
     elif how == "cut":
         lines = [*lines[:at], lines[at][: random.randrange(len(lines[at]) + 1)]]
+    elif how == "fold":  # as a mail program does it
+        width = random.randint(20, 120)
+        lines = [re.sub(rf"(.{{{width}}}\S*) ", r"\1\n", line) for line in lines]
+    elif how == "layout":
+        old, new = random.choice((("\n", "\r\n"), ("\n", "\n> "), ("\n ", "\n"), ("  ", " ")))
+        return text.replace(old, new), f"{new!r} for {old!r}"
     elif how == "control":
         lines[at] = lines[at].rstrip("\n") + random.choice(TEXTS)[:2000] + "\n"
     else:

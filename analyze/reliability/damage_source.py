@@ -111,8 +111,12 @@ def damage_proc(directory: Path, random: Random) -> str:
             done.append(_damage_flags(file, random))
         elif share < 0.75:
             done.append(damage_text_file(file, random))
-        elif share < 0.9:
+        elif share < 0.87:
             done.append(damage_bytes(file, random))
+        elif share < 0.9 and (place := file.name.rpartition(".")[2]) in ("before", "after"):
+            (directory / place).mkdir(exist_ok=True)  # another layout
+            file.rename(directory / place / file.name.removesuffix(f".{place}"))
+            done.append(f"{file.name} below {place}/")
         else:
             other = random.choice(files)
             if other.is_file() and other != file:

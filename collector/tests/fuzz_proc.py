@@ -11,6 +11,7 @@ like that of libFuzzer.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import time
@@ -18,7 +19,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from pagetape import numa_maps, procfs
+from pagetape import numa_maps, proc_agree, proc_copies
 from pagetape.schemas import TABLES
 from pagetape.schemas.facts import parse_facts
 
@@ -29,6 +30,10 @@ _TOKENS = ("", "0", "-", ",", ":", "(", ")", "Node", "zone", "Normal", "cpu: 0",
 def damage_text(path: Path, seed: int) -> None:
     """Change lines, words, figures and bytes of the file; the same seed gives the same damage."""
     random = Random(seed)
+    if random.random() < 0.2:
+        text = path.read_bytes().decode("utf-8", "replace")
+        path.write_text(_damage_layout(text, random), "utf-8")
+        return
     lines = path.read_bytes().decode("utf-8", "replace").splitlines(keepends=True)
     for _ in range(random.randint(1, 12)):
         _damage_line(lines, random)
@@ -75,8 +80,47 @@ def _damage_line(lines: list[str], random: Random) -> None:
             lines[at] = lines[at].replace(" ", "")
 
 
-def read_all_of(proc: procfs.Proc) -> None:
+def fold(text: str, width: int, *, at_blanks: bool, blanks_stay: bool = True) -> str:
+    """The text with its long lines cut, as a mail program does at blanks, or a terminal anywhere.
+
+    The blanks at a cut begin the next line, or are gone.
+    """
+    lines = []
+    for line in text.splitlines():
+        while len(line) > width:
+            cut = line.rfind(" ", 1, width) if at_blanks else width
+            if cut < 1:
+                break
+            lines.append(line[:cut])
+            line = line[cut:] if blanks_stay else line[cut:].lstrip()
+        lines.append(line)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _damage_layout(text: str, random: Random) -> str:
+    """What a mail program, another system or a paste does to all lines."""
+    match random.randrange(6):
+        case 0:
+            return fold(
+                text, random.randint(20, 120), at_blanks=True, blanks_stay=random.random() < 0.5
+            )
+        case 1:
+            return fold(text, random.randint(20, 120), at_blanks=False)
+        case 2:
+            return text.replace("\n", "\r\n")
+        case 3:
+            return "".join(f"> {line}\n" for line in text.splitlines())
+        case 4:
+            return "".join(f"{line.strip()}\n" for line in text.splitlines())
+        case _:
+            return re.sub(" +", " ", text)
+
+
+def read_all_of(proc: proc_copies.Copies) -> None:
     """Read all rows, blocks and facts; their tables and the facts' checks must take them."""
+    proc_agree.check(proc)
+    places = proc_agree.placed(proc)
+    assert all(0 <= start < end for start, end in places.zones.values())
     parse_facts(json.dumps(proc.facts).encode())
     for number, stage in enumerate(proc.stages):
         for name, rows in proc.rows(stage, number, ts=7).items():
@@ -98,11 +142,13 @@ def main() -> None:
         with TemporaryDirectory() as directory:
             copy = Path(directory) / "proc"
             shutil.copytree(good, copy)
+            if random.random() < 0.1:  # a file of another time, or of another kind
+                shutil.copy(copy / random.choice(names), copy / random.choice(names))
             for name in random.sample(names, random.randint(1, 3)):
                 damage_text(copy / name, random.randrange(1 << 32))
             before = time.process_time()
             try:
-                read_all_of(procfs.saved(copy))
+                read_all_of(proc_copies.saved(copy))
             except OSError:
                 refused += 1
             except BaseException:

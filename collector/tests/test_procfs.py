@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pagetape import procfs
+from pagetape import proc_copies, procfs
 from pagetape.schemas import TABLES
 
 ZONEINFO_6_12 = """\
@@ -137,6 +137,8 @@ Pages per block:  512
 
 Free pages count per migrate type at order       0      1      2
 Node    1, zone   Normal, type    Unmovable      0      0      6
+Node    1, zone   Normal, type      Movable      0      0      0
+Node    1, zone   Normal, type       Vendor      0      0      0
 
 Number of blocks type     Unmovable      Movable       Vendor   HighAtomic
 Node 1, zone   Normal            8            9            0            0
@@ -213,7 +215,7 @@ def test_an_old_zoneinfo_lacks_lines() -> None:
 def test_pagetypeinfo_becomes_lists_and_blocks() -> None:
     areas, blocks = procfs.parse_pagetypeinfo(PAGETYPEINFO)
     found = {(a["node"], a["zone"], a["migratetype"], a["page_order"]): a for a in areas}
-    assert len(found) == 9  # the vendor's own type is left out
+    assert len(found) == 12  # the vendor's own type is left out
     assert found[0, "DMA", "UNMOVABLE", 2]["nr_free"] == 3
     assert found[0, "DMA", "MOVABLE", 0] == {
         "node": 0,
@@ -237,7 +239,7 @@ def test_pagetypeinfo_becomes_lists_and_blocks() -> None:
 def test_buddyinfo_stands_in_for_pagetypeinfo(tmp_path: Path) -> None:
     (tmp_path / "buddyinfo.before").write_text(BUDDYINFO)
     (tmp_path / "zoneinfo.before").write_text(ZONEINFO_6_12)
-    proc = procfs.saved(tmp_path)
+    proc = proc_copies.saved(tmp_path)
     rows = proc.rows("before", 0)["free_area"]
     assert rows[2]["nr_free"] == 2
     assert all("migratetype" not in row for row in rows)
@@ -256,7 +258,7 @@ def saved(directory: Path) -> procfs.Proc:
         (directory / f"zoneinfo.{stage}").write_text(ZONEINFO_6_12)
         (directory / f"pagetypeinfo.{stage}").write_text(PAGETYPEINFO)
         (directory / f"vmstat.{stage}").write_text("nr_free_pages 1\n")
-        flags = struct.pack("=4096Q", *[flag] * 4096)
+        flags = struct.pack("=51200Q", *[flag] * 51200)
         with pa.output_stream(
             str(directory / f"kpageflags.{stage}.zst"), compression="zstd"
         ) as out:
@@ -274,7 +276,7 @@ def saved(directory: Path) -> procfs.Proc:
     }
     for name, text in texts.items():
         (directory / name).write_text(text)
-    return procfs.saved(directory)
+    return proc_copies.saved(directory)
 
 
 def test_facts_of_a_saved_machine(tmp_path: Path) -> None:
@@ -314,20 +316,21 @@ def test_saved_stages_become_tables(tmp_path: Path) -> None:
         for name, batch in blocks.items():
             batch.validate(full=True)
             assert batch.schema.equals(TABLES[name].arrow)
-        assert blocks["block_guess"].num_rows == (0 if stage == "before" else 1025)
+        assert blocks["block_guess"].num_rows == (0 if stage == "before" else 12801)
         assert set(blocks["pageblock"].column("snapshot").to_pylist()) == {number}
 
 
-def test_an_empty_directory_knows_nothing(tmp_path: Path) -> None:
-    proc = procfs.saved(tmp_path)
-    assert (proc.stages, proc.facts) == ((), {})
+def test_facts_alone_are_no_snapshot(tmp_path: Path) -> None:
+    (tmp_path / "version.after").write_text("Linux version 6.1.0 (x@y)\n")
+    proc = proc_copies.saved(tmp_path)
+    assert (proc.stages, proc.facts["kernel"]) == ((), "6.1.0")
     assert proc.blocks("before", 0) == {}
     assert not any(proc.rows("before", 0).values())
 
 
 def test_a_missing_directory(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        procfs.saved(tmp_path / "none")
+        proc_copies.saved(tmp_path / "none")
 
 
 @pytest.mark.skipif(not Path("/proc/zoneinfo").exists(), reason="needs /proc/zoneinfo")
@@ -360,12 +363,11 @@ def test_ring_statistics_of_each_cpu(tmp_path: Path) -> None:
         {"cpu": 0, "overrun": 7, "commit_overrun": 0, "dropped": 2},
         {"cpu": 1, "overrun": 9, "commit_overrun": 0, "dropped": 2},
     ]
-    assert procfs.saved(tmp_path).rings() == rows
+    assert proc_copies.saved(tmp_path).rings() == rows
     (tmp_path / "ring-stats").write_text(RING_STATS.format(1, 7) + RING_STATS.format(1, 9))
-    assert procfs.saved(tmp_path).rings() == rows
+    assert proc_copies.saved(tmp_path).rings() == rows
 
 
 def test_no_ring_statistics(tmp_path: Path) -> None:
-    assert procfs.saved(tmp_path).rings() == []
-    (tmp_path / "ring-stats").write_text("overrun: 5\nnonsense\n")
-    assert procfs.saved(tmp_path).rings() == []
+    (tmp_path / "hostname").write_text("guest\n")
+    assert proc_copies.saved(tmp_path).rings() == []
