@@ -562,7 +562,9 @@ def test_an_imported_trace_does_not_list_what_it_recorded(tmp_path: Path) -> Non
     rows = healthy()
     mixing(rows)
     rows["event"] = [row for row in rows["event"] if row["kind"] == "alloc_extfrag"]
-    rows["tracepoint"] = [{"name": "mm_page_alloc_extfrag", "system": "kmem", "events": 7}]
+    rows["tracepoint"] = [
+        {"name": "mm_page_alloc_extfrag", "system": "kmem", "events": 7, "stored": "event"}
+    ]
     facts = {name: fact for name, fact in FACTS.items() if name != "events"}
     said = found(write(tmp_path / "dat.tape", rows, facts))
     assert said["mixing"].shown
@@ -598,7 +600,7 @@ def test_a_tape_of_rare_events_only(tmp_path: Path) -> None:
     assert {said[name].severity for name in ("pcp_small", "pinned", "failures")} == {"unknown"}
     assert "--events" in said["pcp_small"].next
     limits = " ".join(limit.what for limit in diagnose(Tape(path)).limits)
-    assert "no events of allocations and frees" in limits
+    assert "no events of allocations, frees, refills of the per-CPU lists, drains" in limits
 
 
 def test_a_tape_of_proc_only_has_no_false_comfort(tmp_path: Path) -> None:

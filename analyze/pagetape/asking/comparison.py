@@ -33,6 +33,7 @@ from pagetape.asking.no_verdict import Rules
 from pagetape.asking.success import SUCCEEDS, Success, is_index, number, numbers
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import fallback_unit, origin
+from pagetape.tapes.absent import lines as absent_lines
 from pagetape.tapes.kernel_rows import warnings_of
 from pagetape.tapes.loss import Loss
 
@@ -88,6 +89,7 @@ class Side:
     effects: list[dict[str, Any]] = field(default_factory=list)  # rows of policy_effect
     fallback_unit: str | None = None  # what one fallback event counts
     error_recorded: Side | None = None  # the recording, as the table model_error has it
+    absent: list[str] = field(default_factory=list)  # what an import leaves out, in words
 
     @classmethod
     def of(cls, tape: Tape, label: str, members: pa.Table | None = None) -> Side:
@@ -106,6 +108,7 @@ class Side:
             tape.rows("policy_effect"),
             fallback_unit.of_tape(tape),
             cls.of_model_error(tape, "recorded", "recorded"),
+            absent_lines(tape),
         )
 
     @property
@@ -282,6 +285,7 @@ class Comparison:
                     "lost": side.loss.total,
                     "anomalies": side.loss.anomalies,
                     "kernel_warnings": side.kernel_warnings,
+                    **({"absent": side.absent} if side.absent else {}),
                     "policies_effect": side.effects,
                     "incomparable": self.incomparable.get(side.label),
                     "unpaired": self.unpaired.get(side.label),

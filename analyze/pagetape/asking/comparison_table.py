@@ -104,7 +104,7 @@ def notes(found: Comparison) -> list[str]:
     said += [
         f"{answer.visible(side.label)}: {answer.visible(line)}"
         for side in found.sides
-        for line in [*side.kernel_warnings, *_of_pair(found, side.label)]
+        for line in [*side.kernel_warnings, *side.absent, *_of_pair(found, side.label)]
     ]
     said += [
         f"{answer.visible(side.label)}: {answer.visible(line)}"

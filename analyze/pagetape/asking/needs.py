@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pagetape.asking.query import Query, views
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
+from pagetape.tapes import absent
 
 
 class Source(NamedTuple):
@@ -108,8 +109,11 @@ def _measured(tape: Tape, table: str) -> bool:
         return False
     if "replay" in tape.facts:
         return table == "event"
-    wanted = tape.facts.get("events")  # nobody knows those of an imported recording
-    return wanted is None or bool(made & set(wanted))
+    wanted = tape.facts.get("events")
+    if wanted is None:  # an imported recording: of its switches, only the events are known
+        points = absent.seen(tape)
+        return points is None or bool(made & points)
+    return bool(made & set(wanted))
 
 
 def _has(tape: Tape, need: str) -> bool:
@@ -124,10 +128,11 @@ def _has(tape: Tape, need: str) -> bool:
     if "replay" in tape.facts and table != "event" and tape.facts["replay"]["reclaim"] != "R0":
         return True
     wanted = tape.facts.get("events")
-    if wanted is None or "replay" in tape.facts or "validate" in tape.facts:
-        return tape.num_rows(table) > 0
     points = next(k.tracepoints for k in TABLES[table].kinds if k.name == kind)
-    return not set(points).isdisjoint(set(wanted) - set(tape.facts.get("skipped_events", [])))
+    known = absent.seen(tape) if wanted is None else set(wanted)
+    if known is None or "replay" in tape.facts or "validate" in tape.facts:
+        return tape.num_rows(table) > 0
+    return not known.isdisjoint(set(points) - set(tape.facts.get("skipped_events", [])))
 
 
 def lacking(q: Query, tape: Tape) -> str | None:
@@ -149,4 +154,8 @@ def lacking(q: Query, tape: Tape) -> str | None:
 
 
 def _needs(q: Query, tape: Tape, source: Source) -> str:
-    return f"{tape.path}: {q.name} needs {source.of}: {source.command.format(tape=tape.path)}"
+    foreign = "event" in source.of and absent.is_foreign(tape)
+    hedge = ", and this import has none (not recorded, or none happened)" if foreign else ""
+    return (
+        f"{tape.path}: {q.name} needs {source.of}{hedge}: {source.command.format(tape=tape.path)}"
+    )

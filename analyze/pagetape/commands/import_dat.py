@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import errno
+import re
 from pathlib import Path
 
 import click
 
-from pagetape import answer, console, procfs
+from pagetape import answer, console, proc_agree, proc_copies
 from pagetape.commands import options
 from pagetape.numa_maps import parse
 from pagetape.recording import capture, recovery
+from pagetape.recording.foreign import refuse_foreign
 from pagetape.recording.private import Veil, Veiled
+from pagetape.recording.trace_places import PlacedEvents
 from pagetape.schemas.tape import Tape, TapeError, is_tape
 from pagetape.tapes import output
 from pagetape.tapes.info import summary
@@ -24,18 +27,22 @@ def import_dat(
     dat: Path,
     out: Path,
     *,
-    proc: procfs.Proc | None = None,
+    proc: proc_copies.Copies | None = None,
     kernel: str | None = None,
     private: str | None = None,
     replace: bool = False,
 ) -> None:
     """Make the tape `out` from the file `dat` and the snapshots in `proc`.
 
-    Raises TapeError if `proc` is from another kernel, and OSError for an unreadable `dat`.
+    Raises TapeError if `proc` is of another machine or kernel, and OSError for an unreadable `dat`
+    or a copy in `proc` that is none.
     """
     from pagetape.dat_file import DatFile
 
     output.check_free(out, replace=replace, inputs=[dat])
+    refuse_foreign(dat)
+    if proc:
+        proc_agree.check(proc)
     machine = proc.facts if proc else {}
     source = DatFile(str(dat), machine.get("migratetypes", ()))
     try:
@@ -53,16 +60,32 @@ def import_dat(
             ) as tape,
             console.progress("import") as bar,
         ):
-            sink = Veiled(tape, veil) if veil else tape
+            sink: capture.Sink = Veiled(tape, veil) if veil else tape
             if proc:
                 for number, stage in enumerate(proc.stages):
                     flags = capture.read_flags(proc, stage, number, after=True)
                     capture.Snapshot.take(proc, stage, number, flags=flags).write(sink)
                 if policies := parse(proc.text("numa_maps") or ""):
                     sink.rows("memory_policy", policies)
-            capture.write_events(source, sink, bar, proc.rings() if proc else ())
+            if proc is None:
+                capture.write_events(source, sink, bar)
+            else:
+                placed = PlacedEvents(sink, proc_agree.placed(proc))
+                capture.write_events(source, placed, bar, proc.rings())
+                placed.check(str(dat), str(proc.directory), source.bad_records)
+            bad = source.bad_records
     finally:
         source.close()
+    if bad:
+        console.report(f"{dat}: left out {answer.amount(bad, 'damaged record')}")
+
+
+def _release(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    if text is not None and not re.match(r"\d+\.\d+(?!\d)", text):
+        raise click.BadParameter(
+            f"'{text}' is no release of a kernel (example: 6.12.0)", context, parameter
+        )
+    return text
 
 
 def copy_private(old: Path, out: Path, how: str, *, replace: bool = False) -> None:
@@ -97,6 +120,7 @@ def copy_private(old: Path, out: Path, how: str, *, replace: bool = False) -> No
     "--kernel-release",
     "kernel",
     metavar="R",
+    callback=_release,
     help="Release of the traced kernel, as uname -r prints it.  [default: that of FILE.dat or DIR]",
 )
 @options.private
@@ -112,8 +136,10 @@ def command(
     """Turn a trace.dat of trace-cmd, or an unfinished tape, into a tape.
 
     DIR holds NAME.before and NAME.after for zoneinfo, pagetypeinfo, buddyinfo, vmstat,
-    kpageflags, version, nodes and others, optionally compressed as .zst. A replay needs at
-    least zoneinfo. If the trace.dat does not contain its kernel release (`trace-cmd restore`
+    kpageflags, version, nodes and others, optionally compressed as .zst. before/NAME and
+    proc/NAME are read as well. A replay needs zoneinfo, pagetypeinfo and kpageflags from before
+    the trace; `validate` does without kpageflags. Files of another form or another machine are
+    refused. If the trace.dat does not contain its kernel release (`trace-cmd restore`
     omits it), the release comes from DIR or --kernel-release; otherwise it is unknown. The file
     numa_maps holds the output of grep -H '' /proc/[0-9]*/numa_maps. With it, a replay knows the
     memory policies of the processes and need not guess them.
@@ -145,7 +171,7 @@ def command(
         else:
             recovery.recover(dat, out, private=private, replace=force)
     else:
-        proc = procfs.saved(directory) if directory else None
+        proc = proc_copies.saved(directory) if directory else None
         import_dat(dat, out, proc=proc, kernel=kernel, private=private, replace=force)
     tape = Tape(out)
     info = summary(tape)
@@ -153,3 +179,5 @@ def command(
         f"{out}: kernel {info['kernel'] or 'unknown'}, {answer.amount(info['stored'], 'event')},"
         f" {answer.size(info['bytes'])}, {Loss.of(tape)}"
     )
+    for line in info["absent"]:
+        console.report(f"{out}: {line}")

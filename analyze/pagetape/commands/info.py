@@ -45,6 +45,7 @@ def _text(info: dict[str, Any]) -> str:
         lines.insert(1, ("trigger", why))
     if words := spooled(info):
         lines.append(("spool", words))
+    lines += [("absent", words) for words in info["absent"]]
     lines += [("disturbed", words) for words in lines_of(info["disturbances"])]
     if not info["finished"]:
         lines.append(("note", _note(info)))
@@ -150,7 +151,8 @@ def command(tapes: tuple[Path, ...], as_json: bool) -> None:
     the start: "exact", "proc" or "none"; "inferred" if a replay built it from /proc and later
     events), hindsight (what of that start events prove; null if it was not built),
     snapshots, snapshot_zones and snapshot_checks (rows of the snapshot tables), stacks,
-    disturbances (rows of that table), samples, private, bytes, tables (rows of each) and facts (all
+    absent (lines about what an imported recording leaves out), disturbances (rows of that table),
+    samples, private, bytes, tables (rows of each) and facts (all
     known facts of the machine).
 
     \b

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -78,12 +78,15 @@ def _print(
     said: Sequence[str],
     wanted: filters.Filters,
 ) -> None:
+    from pagetape.tapes import absent
+    from pagetape.tapes.kernel_rows import warnings_of
     from pagetape.tapes.loss import Loss
 
     loss = Loss.of_all(tapes)
     tiers = [max(q.tier, tape.facts["replay"]["tier"]) for tape in tapes if "replay" in tape.facts]
     tier = max(tiers, default="recorded")
-    warnings = _warnings(tapes)
+    warnings = _of_each(tapes, warnings_of)
+    lacking = _of_each(tapes, absent.lines)
     if form.as_json:
         paths = [str(tape.path) for tape in tapes]
         answer.emit(
@@ -96,6 +99,7 @@ def _print(
                 "anomalies": loss.anomalies,
                 "tier": tier,
                 "kernel_warnings": warnings,
+                **({"absent": lacking} if lacking else {}),
                 **({"filters": wanted.given()} if wanted.given() else {}),
                 **({"note": "; ".join(said)} if said else {}),
             }
@@ -107,7 +111,7 @@ def _print(
     elif not notes_apart:
         text = terminal.table(found.columns, found.rows, wide=form.wide)
         terminal.say(f"{text}\n", head=True)
-    for line in [*warnings, *said]:
+    for line in [*warnings, *lacking, *said]:
         answer.say_line(line, err=notes_apart)
     answer.say(f"{loss}; tier: {tier}", err=notes_apart)
 
@@ -142,17 +146,16 @@ def _why_empty(q: query.Query, tapes: Sequence[Tape], part: filters.Part) -> str
     return f"no rows: nothing of the kind is {where}"
 
 
-def _warnings(tapes: Sequence[Tape]) -> list[str]:
-    """What the tapes say about their kernel rows; of several tapes, each with its name."""
+def _of_each(tapes: Sequence[Tape], lines: Callable[[Tape], list[str]]) -> list[str]:
+    """The lines about the tapes; of several tapes, each with its name."""
     from pagetape.asking.database import labels
-    from pagetape.tapes.kernel_rows import warnings_of
 
     if len(tapes) == 1:
-        return warnings_of(tapes[0])
+        return lines(tapes[0])
     return [
         f"{label}: {line}"
         for label, tape in zip(labels(tapes), tapes, strict=True)
-        for line in warnings_of(tape)
+        for line in lines(tape)
     ]
 
 

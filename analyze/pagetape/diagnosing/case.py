@@ -11,6 +11,7 @@ from pagetape.asking import query
 from pagetape.asking.database import Database
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
+from pagetape.tapes import absent
 
 _MIB = 1 << 20
 
@@ -73,11 +74,7 @@ class Case:
     @cached_property
     def _seen(self) -> set[str]:
         """Tracepoints with an event on the tape."""
-        return {
-            f"{row['system']}:{row['name']}"
-            for row in self.tape.rows("tracepoint")
-            if row["events"]
-        }
+        return absent.seen(self.tape) or set()
 
     def has(self, table: str, kind: str) -> bool:
         """The tape recorded events of this kind, even if none happened.

@@ -24,6 +24,7 @@ from pagetape.diagnosing.case import Case
 from pagetape.diagnosing.finding import Finding, worst_first
 from pagetape.diagnosing.recording import Limit
 from pagetape.schemas.tape import Tape
+from pagetape.tapes import absent
 
 MOST = 5  # findings shown without --all
 
@@ -51,6 +52,7 @@ class Diagnosis:
     seconds: float
     examined: list[Finding]
     limits: list[Limit]
+    page_events: bool = True  # the tape has some, or their recorder had switched them on
 
     @property
     def findings(self) -> list[Finding]:
@@ -62,20 +64,27 @@ class Diagnosis:
         """One sentence: how many findings among how many questions."""
         ill = [f for f in self.examined if f.shown]
         unknown = [f for f in self.examined if f.severity == "unknown"]
-        answered = len(self.examined) - len(unknown)
+        answered = amount(len(self.examined) - len(unknown), "question")
         blind = f"; {len(unknown)} cannot be answered from this tape" if unknown else ""
-        if not answered:
-            return "Nothing can be said: the tape answers none of the questions."
-        if not ill:
-            return f"No disease: {answered} questions answered, nothing above its threshold{blind}."
-        more = f"; the worst {MOST} follow" if len(ill) > MOST else ""
-        return f"{amount(len(ill), 'finding')} from {answered} questions answered{blind}{more}."
+        why = "" if self.page_events else " (it has no page events)"
+        if len(unknown) == len(self.examined):
+            return f"Nothing can be said: the tape answers none of the questions{why}."
+        if ill:
+            more = f"; the worst {MOST} follow" if len(ill) > MOST else ""
+            return f"{amount(len(ill), 'finding')} from {answered} answered{blind}{why}{more}."
+        if not self.page_events:
+            return (
+                "The tape has no page events, so it shows neither health nor disease of the page"
+                f" allocator: {answered} answered without them, nothing above its threshold{blind}."
+            )
+        return f"No disease: {answered} answered, nothing above its threshold{blind}."
 
 
 def _diagnose(tape: Tape, database: Database) -> Diagnosis:
     case = Case(tape, database)
     examined = worst_first([question(case) for question in _QUESTIONS])
-    return Diagnosis(tape, case.seconds, examined, recording.limits(case))
+    limits = recording.limits(case)
+    return Diagnosis(tape, case.seconds, examined, limits, absent.of_page_events(tape))
 
 
 def diagnose(tape: Tape) -> Diagnosis:

@@ -9,6 +9,7 @@ from pagetape.answer import amount
 from pagetape.diagnosing.case import Case, of, percent
 from pagetape.diagnosing.finding import Finding
 from pagetape.diagnosing.thresholds import LOSS, SHORT_TAPE_S
+from pagetape.tapes import absent
 from pagetape.tapes.disturbance import lines
 from pagetape.tapes.kernel_rows import named, warnings_of
 from pagetape.tapes.loss import Loss
@@ -83,7 +84,10 @@ def _of_recording(case: Case) -> list[Limit]:
     lacking = [
         words
         for table, kind, words in (
-            ("event", "alloc", "allocations and frees"),
+            ("event", "alloc", "allocations"),
+            ("event", "free", "frees"),
+            ("event", "alloc_zone_locked", "refills of the per-CPU lists"),
+            ("event", "pcpu_drain", "drains of the per-CPU lists"),
             ("event", "alloc_extfrag", "fallbacks"),
             ("reclaim", "direct_reclaim_begin", "reclaim"),
             ("compaction", "begin", "compaction"),
@@ -93,6 +97,7 @@ def _of_recording(case: Case) -> list[Limit]:
     if lacking:
         words = f"no events of {', '.join(lacking)}: nothing follows from their absence"
         limits.append(Limit(words, case.record("--events all")))
+    limits += [Limit(line) for line in absent.beside_kinds(case.tape)]
     if not case.tape.num_rows("sample"):
         limits.append(Limit("no samples: the state between the snapshots is unknown"))
     elif not case.tape.num_rows("sample") - case.tape.table("sample")["began"].null_count:

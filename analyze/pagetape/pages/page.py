@@ -53,6 +53,7 @@ def _machine(subjects: list[Subject]) -> str:
             ),
             ("kernel", info["kernel"] or "unknown", False),
             *(("rules", line, True) for line in s.side.kernel_warnings),
+            *(("absent", line, True) for line in s.side.absent),
             ("host", " ".join(filter(None, map(facts.get, ("host", "arch")))) or "unknown", False),
             ("CPUs, nodes", f"{answer.cell(info['cpus'])}, {answer.cell(info['nodes'])}", False),
             ("pageblock order", answer.cell(facts.get("pageblock_order")), False),

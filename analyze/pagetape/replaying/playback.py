@@ -171,7 +171,7 @@ class Source:
 
     @cached_property
     def topology(self) -> dict[str, Any]:
-        return topology(self.tape)
+        return topology(self.tape, free=True)
 
     @cached_property
     def spans(self) -> list[replay_span.Span]:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pagetape import answer
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import kernel_rows, origin
+from pagetape.tapes import absent, kernel_rows, origin
 from pagetape.tapes.disturbance import ENDINGS
 from pagetape.tapes.loss import Loss
 from pagetape.tapes.spool import Found
@@ -124,6 +124,7 @@ def summary(tape: Tape) -> dict[str, Any]:
         "snapshot_zones": tape.rows("snapshot_zone"),
         "snapshot_checks": tape.rows("snapshot_check"),
         "stacks": _stacks(tape),
+        "absent": absent.lines(tape),
         "disturbances": tape.rows("disturbance"),
         "samples": _samples(tape.table("sample")),
         "private": tape.facts.get("private"),

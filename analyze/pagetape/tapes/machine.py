@@ -49,16 +49,46 @@ def assumed_distances(nodes: list[dict[str, Any]], node: dict[str, Any]) -> list
     return [10 if other["id"] == node["id"] else 20 for other in nodes]
 
 
-def topology(tape: Tape) -> dict[str, Any]:
-    """The machine as arguments of the engine; raises TapeError for a missing fact."""
+# The files of /proc that a replay needs, and those that show which pages are free at the start.
+_MACHINE_FILES = ("zoneinfo", "pagetypeinfo")
+REPLAY_FILES = (*_MACHINE_FILES, "kpageflags")
+
+
+def _missing_files(tape: Tape, free: bool) -> list[str]:
+    """Of REPLAY_FILES, those without contents on the tape; kpageflags only with `free`."""
+    there = {
+        "zoneinfo": bool(tape.facts.get("nodes") and snapshot_rows(tape, "zone", 0)),
+        "pagetypeinfo": bool(tape.facts.get("pageblock_order")),
+        "kpageflags": not free
+        or any(snapshot_rows(tape, name, 0) for name in ("free_block", "block_guess")),
+    }
+    return [name for name, found in there.items() if not found]
+
+
+def _check_files(tape: Tape, free: bool) -> None:
+    missing = _missing_files(tape, free)
+    if not missing and tape.facts.get("cpus"):
+        return
+    needed = REPLAY_FILES if free else _MACHINE_FILES
+    wanted = f"{', '.join(needed[:-1])} and {needed[-1]}"
+    if "events" in tape.facts:
+        step = f"record it where /proc/{{{','.join(missing)}}} can be read (pagetape doctor)"
+    else:
+        step = f"import it with --proc DIR, which holds {wanted} of before the trace"
+    lacks = " and ".join(missing) or "number of CPUs"
+    raise TapeError(
+        errno.EINVAL, f"{tape.path}: cannot be replayed without {lacks} of its start: {step}"
+    )
+
+
+def topology(tape: Tape, *, free: bool = False) -> dict[str, Any]:
+    """The machine as arguments of the engine.
+
+    Raises TapeError that names the missing files of /proc; with `free` also where nothing shows
+    the free pages at the start, which a free run needs.
+    """
+    _check_files(tape, free)
     facts = tape.facts
-    for name in ("cpus", "nodes", "pageblock_order"):
-        if not facts.get(name):
-            raise TapeError(
-                errno.EINVAL,
-                f"{tape.path}: has no machine snapshot ('{name}' is missing), so it cannot be"
-                " replayed; import it with --proc",
-            )
     if len(facts["nodes"]) > _NODES_MOST:
         raise TapeError(
             errno.EINVAL,

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the events of an imported recording leave out, in words.
+
+A foreign recorder says neither which events it had switched on, nor its filters. A kind, an order
+or a CPU without an event was left out, or had none: both readings are given.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pagetape.answer import amount
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape
+
+_FREES = ("free", "free_batched")
+
+
+def of_page_events(tape: Tape) -> bool:
+    """Whether the tape has page events, or its recorder had switched some on."""
+    wanted = tape.facts.get("events")
+    if tape.num_rows("event") or tape.num_rows("event_count"):
+        return True
+    made = {point for kind in TABLES["event"].kinds for point in kind.tracepoints}
+    return wanted is not None and not made.isdisjoint(wanted)
+
+
+def seen(tape: Tape) -> set[str] | None:
+    """Tracepoints, as kmem:mm_page_free, with events on the tape; None if nothing lists them."""
+    rows = tape.rows("tracepoint")
+    if not rows:
+        return None
+    return {f"{row['system']}:{row['name']}" for row in rows if row["events"] and row["stored"]}
+
+
+def is_foreign(tape: Tape) -> bool:
+    """Whether another recorder than pagetape made the recording."""
+    return not ("events" in tape.facts or "replay" in tape.facts or "validate" in tape.facts)
+
+
+def lines(tape: Tape) -> list[str]:
+    """One line for each thing that is absent; none for pagetape's own recordings and replays."""
+    return beside_kinds(tape) + _kinds(tape)
+
+
+def beside_kinds(tape: Tape) -> list[str]:
+    """The lines that are not about kinds of events."""
+    if not is_foreign(tape):
+        return []
+    found = [
+        f"{amount(row['events'], 'event')} of {row['name']} are counted, not stored:"
+        f" {row['unreadable']}"
+        for row in tape.rows("tracepoint")
+        if row["unreadable"] and row["events"]
+    ]
+    if not tape.num_rows("event"):
+        return [
+            *found,
+            "no page events (kmem:mm_page_*): nothing can be said about allocations, frees,"
+            " fallbacks and the per-CPU lists, and nothing can be replayed",
+        ]
+    return found + _orders(tape) + _cpus(tape)
+
+
+def _kinds(tape: Tape) -> list[str]:
+    """Kinds of page events; those that are rare on any machine are left out."""
+    points = seen(tape)
+    if not is_foreign(tape) or not points or not tape.num_rows("event"):
+        return []
+    without = [
+        kind.tracepoints[0]
+        for kind in TABLES["event"].kinds
+        if kind.name not in ("free_batched", "alloc_extfrag")
+        and points.isdisjoint(kind.tracepoints)
+    ]
+    return [f"no event of {', '.join(without)}: not recorded, or none happened"] if without else []
+
+
+def _orders(tape: Tape) -> list[str]:
+    """Orders below the smallest one of the allocations and frees: those of a filter."""
+    lowest: int | None = None
+    nr = 0
+    wanted = pa.array(["alloc", *_FREES])
+    for batch in tape.batches("event"):
+        those = batch.filter(pc.is_in(batch["kind"].cast(pa.utf8()), value_set=wanted))
+        orders = those["page_order"].drop_null()
+        if not len(orders):
+            continue
+        nr += len(orders)
+        least = pc.min(orders).as_py()
+        lowest = least if lowest is None else min(least, lowest)
+        if lowest == 0:
+            return []
+    if lowest is None:
+        return []
+    orders_words = "order 0" if lowest == 1 else f"orders 0 to {lowest - 1}"
+    return [
+        f"no allocation or free of {orders_words} among {nr:,}: a filter left them out, or none"
+        " happened; counts and shares are those of the higher orders"
+    ]
+
+
+def _cpus(tape: Tape) -> list[str]:
+    read: dict[int, int] = {}
+    for row in tape.rows("ring"):
+        read[row["cpu"]] = read.get(row["cpu"], 0) + row["read"]
+    without = sorted(cpu for cpu, nr in read.items() if not nr)
+    if not without or len(without) == len(read):
+        return []
+    shown = ", ".join(map(str, without[:8])) + ", ..." * (len(without) > 8)
+    return [
+        f"no event of {amount(len(without), 'CPU')} of {len(read)} ({shown}): not recorded, or idle"
+    ]
