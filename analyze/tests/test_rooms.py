@@ -21,7 +21,11 @@ MAY_IMPORT = {
         "pagetape._collector",
         "pagetape.cma",
         "pagetape.kpageflags",
+        "pagetape.proc_copies",
+        "pagetape.proc_form",
+        "pagetape._proc_reader",
         "pagetape.procfs",
+        "pagetape.ring_stats",
     },
     "replay": {"pagetape.schemas", "pagetape._replay"},
 }
