@@ -24,7 +24,7 @@
 enum {
 	STACK = 256 << 10,     /* the thread-local storage of all libraries lies there too */
 	PART = 32 << 10,       /* bytes of one read() of a file that comes in parts */
-	GRACE_NS = 100000000,  /* CPU time that may be spent before any share counts */
+	GRACE_NS = 1000000000, /* CPU time that may be spent before any share counts */
 	LONGEST_WAIT_S = 3600, /* without anything to do */
 };
 

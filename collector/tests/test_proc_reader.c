@@ -139,7 +139,7 @@ static void readings_beyond_their_share_are_left_out_and_counted(void)
 	struct proc_reader *r = reader_of(&file, 1);
 
 	proc_reader_start(r, 5 * MS, 10);
-	proc_reader_charge(r, 1000 * (uint64_t)MS);
+	proc_reader_charge(r, 10000 * (uint64_t)MS);
 	sleep_ms(100);
 	check(!proc_reader_peek(r));
 	check(!proc_reader_ask(r));

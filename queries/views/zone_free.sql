@@ -3,9 +3,9 @@
 -- The count goes from one reading to the next: a snapshot, or a sample of /proc. A sample is the sum of the free
 -- lists, which the kernel prints under the zone's lock; the counter in zoneinfo, which lacks what CPUs have not
 -- folded in yet, is used only where the tape has no lists. Samples whose files share one stamp are left out. In
--- between, the pages of alloc_zone_locked leave it, those of pcpu_drain and of frees past the per-CPU lists
--- join it. Compaction and isolation move free pages without an event: `error_pages` is what the
--- count has too many at the next reading. It grows from 0 between the two readings. A snapshot of unknown
+-- between, the pages of alloc_zone_locked leave it, and those that compaction isolates as targets, where its events
+-- are on the tape; those of pcpu_drain and of frees past the per-CPU lists join it. Other isolation
+-- moves free pages without an event: `error_pages` is what the count has too many at the next reading. It grows from 0 between the two readings. A snapshot of unknown
 -- time counts as taken at the first event of the tape, or at the last.
 --
 -- Columns:
@@ -38,25 +38,34 @@ WITH reading AS (
       AND tape NOT IN (SELECT tape FROM free_count WHERE began IS NOT NULL)
 ),
 
-moved AS (
+-- A target that compaction does not use, or a page that it moved away, comes back by a free.
+step AS (
     SELECT
-        z.tape,
-        z.node,
-        z.zone::VARCHAR AS zone,
+        e.tape,
         e.ts,
+        e.pfn,
         if(e.kind = 'alloc_zone_locked', -1, 1) * (1::BIGINT << e.page_order::INTEGER) AS pages
     FROM event AS e
     JOIN machine AS m USING (tape)
-    JOIN zone AS z
-        ON z.tape = e.tape
-        AND z.snapshot = 0
-        AND e.pfn >= z.start_pfn
-        AND e.pfn < z.start_pfn + z.spanned
     WHERE e.page_order < 20
       AND (
             e.kind IN ('alloc_zone_locked', 'pcpu_drain')
             OR (e.kind = 'free' AND NOT has_lists(e.page_order, m.pageblock_order, m.kernel_version))
       )
+    UNION ALL
+    SELECT tape, ts, start_pfn, -nr_taken::BIGINT
+    FROM compaction
+    WHERE kind IN ('isolate_freepages', 'fast_isolate_freepages') AND nr_taken > 0
+),
+
+moved AS (
+    SELECT z.tape, z.node, z.zone::VARCHAR AS zone, s.ts, s.pages
+    FROM step AS s
+    JOIN zone AS z
+        ON z.tape = s.tape
+        AND z.snapshot = 0
+        AND s.pfn >= z.start_pfn
+        AND s.pfn < z.start_pfn + z.spanned
 ),
 
 summed AS (
