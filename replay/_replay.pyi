@@ -23,25 +23,22 @@ class UsableMemory(TypedDict):
     """What one zone has for a request: with the rights of its gfp flags in the slow path."""
 
     allowed: bool  # the request may take the zone
-    pages: int  # free pages less those kept from the request; may be negative
+    pages: int  # free pages less those that the request may not use; may be negative
     exact: bool  # every count that is subtracted is known; otherwise there are at most `pages`
     block: bool  # it has a free block that is large enough, of a type that the request may take
-    above: bool  # the kernel's test (zone_watermark_fast) passes at the mark
+    above: bool  # the kernel's test (zone_watermark_fast) passes at the min watermark
 
 def usable_memory(
     release: str,
     zone_row: dict[str, Any],
-    *,
-    gfp_flags: int = 0,
-    page_order: int = 0,
-    migratetype: str = "UNMOVABLE",
-    has_highmem: bool = False,
+    wanted: dict[str, Any],
     blocks: Collection[tuple[int, str, int]] = (),
-    mark: str = "wmark_min",
+    has_highmem: bool = False,
 ) -> UsableMemory:
-    """The engine's own rules by the row of `release`, on a row of the table `zone`. Unknown counts
-    (None) count as 0. `blocks`: number of free blocks by order and migratetype. EngineError if no
-    row has the release."""
+    """The engine's own rules by the row of `release`, on a row of the table `zone` at its min
+    watermark. Unknown counts (None) count as 0. `wanted`: gfp_flags, page_order and migratetype of
+    the request. `blocks`: number of free blocks by order and migratetype. EngineError if no row has
+    the release."""
 
 def features() -> list[dict[str, str]]:
     """The columns of the feature matrix: name, doc."""

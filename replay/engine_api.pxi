@@ -16,7 +16,7 @@ cdef extern from "model/kernel.h" nogil:
     int c_kernel_for_release "kernel_for_release"(const kernel **out, const char *release, error *err)
 
 cdef extern from "model/watermark.h" nogil:
-    const int MAX_PAGE_ORDER
+    const int MAX_PAGE_ORDER, WMARK_MIN
     struct model:
         const kernel *kernel
         int max_order

@@ -29,10 +29,7 @@ cdef void fill_zone(zone *z, dict given) except *:
         z.lowmem_reserve[n] = given[f"lowmem_reserve_{name.lower()}"]
 
 
-def usable_memory(
-    str release, dict zone_row, *, int gfp_flags=0, int page_order=0, str migratetype="UNMOVABLE",
-    bint has_highmem=False, blocks=(), str mark="wmark_min",
-):
+def usable_memory(str release, dict zone_row, dict wanted, blocks=(), bint has_highmem=False):
     cdef model m
     cdef zone z
     cdef request rq
@@ -50,16 +47,16 @@ def usable_memory(
         if not 0 <= order <= MAX_PAGE_ORDER:
             raise ValueError(f"there are no blocks of order {order}")
         z.nr_free[order][ENUMS["migratetype"][type_]] += nr
-    rq.gfp_flags, rq.order = gfp_flags, page_order
-    rq.migratetype = ENUMS["migratetype"][migratetype]
-    rq.class_zone = gfp_class_zone(&m, gfp_flags)
+    rq.gfp_flags, rq.order = wanted["gfp_flags"], wanted["page_order"]
+    rq.migratetype = ENUMS["migratetype"][wanted["migratetype"]]
+    rq.class_zone = gfp_class_zone(&m, rq.gfp_flags)
     rq.flags = slow_path_rights(&m, &rq)
     unusable = unusable_pages(&m, &z, &rq)
     found = {
         "allowed": z.type <= rq.class_zone,
         "pages": <int64_t>z.nr_free_pages - unusable - z.lowmem_reserve[rq.class_zone],
         "block": bool(zone_has_chunk(&m, &z, &rq)),
-        "above": bool(watermark_fast(&m, &z, &rq, MARKS.index(mark))),
+        "above": bool(watermark_fast(&m, &z, &rq, WMARK_MIN)),
     }
     fill_reserves(&z, zone_row, 1)
     found["exact"] = unusable_pages(&m, &z, &rq) == unusable

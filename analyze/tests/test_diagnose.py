@@ -99,7 +99,7 @@ def healthy() -> Rows:
         ]
         stat = {"snapshot": number, "ts": ts}
         rows["vmstat"] += [stat | {"name": name, "value": 7} for name in counters]
-    rows["sample"] = [{"ts": S, "at": 0, "name": "nr_free_pages", "value": 60 * BLOCK}]
+    rows["sample"] = [{"ts": S, "began": S, "at": 0, "name": "nr_free_pages", "value": 60 * BLOCK}]
     rows["ring"] = [{"cpu": 0, "instance": "i", "read": 2020, "overrun": 0, "commit_overrun": 0}]
     rows["ring"][0]["dropped"] = 0
     rows["stack"] = []

@@ -161,7 +161,7 @@ def test_each_interval_has_its_own_events_per_second(pagetape: Run) -> None:
 
 
 def test_a_zone_has_the_pages_that_kernel_requests_may_use() -> None:
-    """Of 1,000 free pages 600 are CMA and 100 are kept from requests that may take Normal."""
+    """Of 1,000 free pages 600 are CMA and 100 are withheld from requests that may take Normal."""
     row: dict[str, Any] = {c.name: None if c.null else 0 for c in TABLES["zone"].columns}
     row |= {"zone": "DMA32", "free": 1000, "nr_free_cma": 600, "nr_reserved_highatomic": 0}
     row["lowmem_reserve_normal"] = 100

@@ -77,7 +77,7 @@ SELECT
     z.node,
     r.number,
     usable_pages(z, r.rq, r.m) AS pages,
-    kept_known(z, r.rq, r.m) AS exact,
+    unusable_known(z, r.rq, r.m) AS exact,
     block_pages(z, r.rq) > 0 AS block,
     above_min(z, r.rq, r.m) AS above,
     shortage(z, r.rq, r.m) AS shortage
@@ -104,19 +104,15 @@ def ask(path: Path, requests: list[Request]) -> list[dict[str, Any]]:
         return database.ask(ASK.format(", ".join(values))).objects()
 
 
+def asked_for(gfp_flags: int, page_order: int = 0, migratetype: str = "UNMOVABLE") -> Request:
+    return {"gfp_flags": gfp_flags, "page_order": page_order, "migratetype": migratetype}
+
+
 def one(
-    tmp_path: Path,
-    kernel: str,
-    zone: dict[str, Any],
-    blocks: list[tuple[int, str, int]],
-    gfp_flags: int = KERNEL,
-    page_order: int = 0,
-    migratetype: str = "UNMOVABLE",
-    **more: bool,
+    path: Path, kernel: str, zone: Zone, request: Request, typed: bool = True
 ) -> dict[str, Any]:
-    """The answer for one zone and one request."""
-    request = {"gfp_flags": gfp_flags, "page_order": page_order, "migratetype": migratetype}
-    (found,) = ask(write(tmp_path / "one.tape", kernel, [(zone, blocks)], **more), [request])
+    """The answer for one zone and one request; the tape is written below `path`."""
+    (found,) = ask(write(path / "one.tape", kernel, [zone], typed), [request])
     return found
 
 
@@ -129,8 +125,8 @@ def zones(draw: st.DrawFn) -> Zone:
     reserve = {f"lowmem_reserve_{name.lower()}": draw(pages) for name in ZONES}
     counts = {name: draw(pages) for name in ("wmark_min", "boost", "nr_free_cma")}
     counts |= {name: draw(pages) for name in ("nr_free_highatomic", "nr_reserved_highatomic")}
-    kept = [*counts.values(), *reserve.values()]
-    near = sum(draw(st.sampled_from([0, n, n // 2, n // 4])) for n in kept)
+    reserves = [*counts.values(), *reserve.values()]
+    near = sum(draw(st.sampled_from([0, n, n // 2, n // 4])) for n in reserves)
     free = max(near + draw(st.integers(-3, 3)), 0)
     kind = st.tuples(st.integers(0, ORDERS - 1), st.sampled_from(TYPES), st.integers(0, 3))
     row = zone_row(**counts, **reserve, zone=draw(st.sampled_from(ZONES)), free=free)
@@ -162,9 +158,7 @@ def test_the_macros_equal_the_engines_watermark_test(
     found = iter(ask(path, asked))
     for zone, blocks in machine:
         for request in asked:
-            engine = _replay.usable_memory(
-                ROWS[row], zone, blocks=blocks, has_highmem=has_highmem, **request
-            )
+            engine = _replay.usable_memory(ROWS[row], zone, request, blocks, has_highmem)
             macro = next(found)
             if not engine["allowed"]:
                 assert macro["pages"] is None and macro["above"] is None
@@ -190,10 +184,10 @@ def test_cma_is_usable_by_movable_requests_alone(tmp_path: Path) -> None:
     zone = zone_row(free=62086, wmark_min=611, wmark_low=763, wmark_high=915, managed=186000)
     zone |= {"nr_free_cma": 60234, "nr_free_highatomic": None}
     blocks = blocks_of(UNMOVABLE_0=12, MOVABLE_7=1, CMA_10=58)
-    atomic = one(tmp_path, "4.20", zone, blocks, ATOMIC, 10)
+    atomic = one(tmp_path, "4.20", (zone, blocks), asked_for(ATOMIC, 10))
     assert atomic["pages"] == 1852  # 7.2 MiB
     assert atomic["shortage"] == "block" and not atomic["block"]
-    user = one(tmp_path, "4.20", zone, blocks, USER, 10, "MOVABLE")
+    user = one(tmp_path, "4.20", (zone, blocks), asked_for(USER, 10, "MOVABLE"))
     assert user["pages"] == 62086 and user["shortage"] == "nothing"
 
 
@@ -203,11 +197,11 @@ def test_free_pages_that_are_all_highatomic_are_none(tmp_path: Path) -> None:
     zone = zone_row(free=2727, wmark_min=1548, nr_free_cma=178)
     zone |= {"boost": None, "nr_free_highatomic": None, "nr_reserved_highatomic": None}
     blocks = blocks_of(HIGHATOMIC_0=1, HIGHATOMIC_1=1279, CMA_1=89)
-    found = one(tmp_path, "4.19", zone, blocks)
+    found = one(tmp_path, "4.19", (zone, blocks), asked_for(KERNEL))
     assert found["above"] and found["pages"] == -10 and found["shortage"] == "memory"
-    user = one(tmp_path, "4.19", zone, blocks, USER, 0, "MOVABLE")
+    user = one(tmp_path, "4.19", (zone, blocks), asked_for(USER, 0, "MOVABLE"))
     assert user["above"] and user["pages"] == 168
-    high = one(tmp_path, "4.19", zone, blocks, ATOMIC | gfp("ATOMIC"), 1)
+    high = one(tmp_path, "4.19", (zone, blocks), asked_for(ATOMIC | gfp("ATOMIC"), 1))
     assert high["pages"] == 2727 - 178 and high["shortage"] == "nothing"
 
 
@@ -215,12 +209,12 @@ ATOMIC_5_11 = ATOMIC | gfp("ATOMIC")
 
 
 def test_a_lower_zone_keeps_its_lowmem_reserve(tmp_path: Path) -> None:
-    """5.11: DMA32 has 13,612 pages, an atomic request needs 918, and 13,985 are kept from it."""
+    """5.11: DMA32 has 13,612 pages, an atomic request needs 918, and lowmem_reserve is 13,985."""
     zone = zone_row(zone="DMA32", free=13612, wmark_min=2445, lowmem_reserve_normal=13985)
     blocks = blocks_of(MOVABLE_1=6806)
-    found = one(tmp_path, "5.11", zone, blocks, ATOMIC_5_11)
+    found = one(tmp_path, "5.11", (zone, blocks), asked_for(ATOMIC_5_11))
     assert found["pages"] == 13612 - 13985 and found["shortage"] == "memory"
-    own = one(tmp_path, "5.11", zone, blocks, ATOMIC_5_11 | gfp("DMA32"))
+    own = one(tmp_path, "5.11", (zone, blocks), asked_for(ATOMIC_5_11 | gfp("DMA32")))
     assert own["pages"] == 13612 and own["shortage"] == "nothing"
 
 
@@ -230,28 +224,33 @@ def test_an_atomic_request_goes_below_min_and_not_to_nothing(
 ) -> None:
     """5.11: the zone Normal has 572 pages; an atomic request needs more than 7,370 of its min."""
     zone = zone_row(free=free, wmark_min=19652)
-    assert one(tmp_path, "5.11", zone, blocks_of(MOVABLE_0=free), ATOMIC_5_11)["shortage"] == lacks
-    kernel = one(tmp_path, "5.11", zone, blocks_of(MOVABLE_0=free), KERNEL)
+    assert (
+        one(tmp_path, "5.11", (zone, blocks_of(MOVABLE_0=free)), asked_for(ATOMIC_5_11))["shortage"]
+        == lacks
+    )
+    kernel = one(tmp_path, "5.11", (zone, blocks_of(MOVABLE_0=free)), asked_for(KERNEL))
     assert kernel["shortage"] == "memory"
 
 
 def test_an_unknown_count_makes_the_usable_pages_an_upper_bound(tmp_path: Path) -> None:
     zone = zone_row(free=1000, nr_free_cma=None)
-    untyped = one(tmp_path, "6.12", zone, blocks_of(MOVABLE_0=1000), typed=False)
+    untyped = one(
+        tmp_path, "6.12", (zone, blocks_of(MOVABLE_0=1000)), asked_for(KERNEL), typed=False
+    )
     assert untyped["pages"] == 1000 and not untyped["exact"] and untyped["shortage"] is None
-    typed = one(tmp_path, "6.12", zone, blocks_of(MOVABLE_0=700, CMA_0=300))
+    typed = one(tmp_path, "6.12", (zone, blocks_of(MOVABLE_0=700, CMA_0=300)), asked_for(KERNEL))
     assert typed["pages"] == 700 and typed["exact"] and typed["shortage"] == "nothing"
     zone |= {"nr_free_cma": 950}
-    few = one(tmp_path, "6.12", zone, blocks_of(MOVABLE_0=1000), typed=False)
+    few = one(tmp_path, "6.12", (zone, blocks_of(MOVABLE_0=1000)), asked_for(KERNEL), typed=False)
     assert few["shortage"] == "memory"  # an upper bound below the mark is enough
 
 
 def test_the_free_pages_of_the_reserve_count_since_the_row_that_counts_them(tmp_path: Path) -> None:
     zone = zone_row(free=1000, nr_reserved_highatomic=512, nr_free_highatomic=12)
-    assert one(tmp_path, "6.1", zone, [])["pages"] == 488
-    assert one(tmp_path, "6.18", zone, [])["pages"] == 988
+    assert one(tmp_path, "6.1", (zone, []), asked_for(KERNEL))["pages"] == 488
+    assert one(tmp_path, "6.18", (zone, []), asked_for(KERNEL))["pages"] == 988
     zone |= {"nr_free_highatomic": None}
-    unknown = one(tmp_path, "6.18", zone, blocks_of(MOVABLE_0=1), typed=False)
+    unknown = one(tmp_path, "6.18", (zone, blocks_of(MOVABLE_0=1)), asked_for(KERNEL), typed=False)
     assert unknown["pages"] == 1000 and not unknown["exact"]
 
 

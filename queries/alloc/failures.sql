@@ -132,7 +132,7 @@ usable AS (
         k.page_order,
         k.migratetype,
         sum(greatest(usable_pages(z, k.rq, k.m), 0))::BIGINT AS pages,
-        NOT bool_and(kept_known(z, k.rq, k.m)) AS at_most
+        NOT bool_and(unusable_known(z, k.rq, k.m)) AS at_most
     FROM (
         SELECT DISTINCT
             k.tape,

@@ -53,12 +53,12 @@ SELECT
     z.free AS free_pages,
     if(c.rq['movable'], 0, z.free_cma) AS cma_pages,
     CASE
-        WHEN kept_known(z, c.rq, c.m)
-            THEN kept_pages(z, c.rq, c.m) - if(c.rq['movable'], 0, coalesce(z.free_cma, 0))
+        WHEN unusable_known(z, c.rq, c.m)
+            THEN unusable_pages(z, c.rq, c.m) - if(c.rq['movable'], 0, coalesce(z.free_cma, 0))
     END::BIGINT AS reserve_pages,
     z.lowmem_reserve[c.rq['zone'] + 1] AS lowmem_reserve,
     usable_pages(z, c.rq, c.m) AS usable_pages,
-    NOT kept_known(z, c.rq, c.m) AS at_most,
+    NOT unusable_known(z, c.rq, c.m) AS at_most,
     lowered_mark(z.wmark_min + if(c.rq['unboosted'], 0, coalesce(z.boost, 0)), c.rq, c.m) AS needed_pages,
     block_pages(z, c.rq) AS block_pages,
     shortage(z, c.rq, c.m) AS lacks

@@ -9,7 +9,7 @@
 -- Free memory is counted from page events between readings of /proc (view zone_free). `error_pages` is how far
 -- that count was off at a reading: a smaller overshoot means nothing. The watermarks are those
 -- of the first snapshot, without boosts. A boost raises the target of kswapd. kswapd does not count CMA and HIGHATOMIC pages as
--- free: it stops later in a zone that has some. `kept_pages` is their largest number at a snapshot; a smaller overshoot means nothing.
+-- free: it stops later in a zone that has some. `unusable_pages` is their largest number at a snapshot; a smaller overshoot means nothing.
 --
 -- Needs: reclaim.kswapd_wake, event.free, zone
 --
@@ -33,7 +33,7 @@
 --   most_over_pages BIGINT    Largest overshoot, in pages.
 --   worst_at_s      DOUBLE    Begin of that pass, seconds after the tape's first event.
 --   error_pages     BIGINT    Largest error of the count of free memory of the zone at a reading, in pages.
---   kept_pages      BIGINT    Most free pages of the zone at a snapshot that kswapd does not count; null if unknown.
+--   unusable_pages      BIGINT    Most free pages of the zone at a snapshot that kswapd does not count; null if unknown.
 WITH edge AS (
     SELECT
         tape,
@@ -125,12 +125,12 @@ SELECT
     max(j.over) AS most_over_pages,
     round((arg_max(j.ts, j.over)::BIGINT - any_value(m.start_ts)::BIGINT) / 1e9, 3) AS worst_at_s,
     any_value(e.pages) AS error_pages,
-    any_value(h.pages) AS kept_pages
+    any_value(h.pages) AS unusable_pages
 FROM judged AS j
 JOIN machine AS m USING (tape)
 LEFT JOIN (
     SELECT tape, node, max(abs(error_pages)) AS pages FROM known GROUP BY tape, node
 ) AS e ON e.tape = j.tape AND e.node = j.node
-LEFT JOIN zone_kept AS h ON h.tape = j.tape AND h.node = j.node AND h.zone = j.zone
+LEFT JOIN zone_unusable AS h ON h.tape = j.tape AND h.node = j.node AND h.zone = j.zone
 GROUP BY j.node, j.page_order
 ORDER BY j.node, j.page_order

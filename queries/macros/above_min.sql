@@ -11,7 +11,7 @@ CASE
             AND m['watermark'] <> 'WATERMARK_PER_ORDER'
             AND z['free'] - coalesce(z['lowmem_reserve'][rq['zone'] + 1], 0)
             - CASE
-                WHEN m['fast_counts_highatomic'] THEN kept_pages(z, rq, m)
+                WHEN m['fast_counts_highatomic'] THEN unusable_pages(z, rq, m)
                 WHEN rq['movable'] THEN 0
                 ELSE coalesce(z['free_cma'], 0)
             END

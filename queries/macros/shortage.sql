@@ -7,5 +7,5 @@ CREATE TEMP MACRO shortage(z, rq, m) AS
 CASE
     WHEN NOT above_min(z, rq, m) OR usable_pages(z, rq, m) < 1::BIGINT << rq['page_order'] THEN 'memory'
     WHEN above_min(z, rq, m) AND block_pages(z, rq) = 0 THEN if(rq['page_order'] = 0, 'memory', 'block')
-    WHEN above_min(z, rq, m) AND block_pages(z, rq) > 0 AND kept_known(z, rq, m) THEN 'nothing'
+    WHEN above_min(z, rq, m) AND block_pages(z, rq) > 0 AND unusable_known(z, rq, m) THEN 'nothing'
 END

@@ -16,7 +16,7 @@
 -- under other watermarks still shows those of its recording.
 --
 -- The kernel's test leaves out CMA and HIGHATOMIC pages, which kernel requests may not use (see alloc.usable). Only snapshots
--- have their number: `kept_pages` is the largest. A zone whose free pages are enough with them and may not be
+-- have their number: `unusable_pages` is the largest. A zone whose free pages are enough with them and may not be
 -- without is `unclear`. lowmem_reserve is not counted: it does not bind requests for the zone itself.
 --
 -- Needs: zone
@@ -37,7 +37,7 @@
 --   wmark_low                  BIGINT     Low watermark, in pages.
 --   wmark_high                 BIGINT     High watermark, in pages.
 --   lowest_free                BIGINT     Fewest free pages.
---   kept_pages                 BIGINT     Most CMA and HIGHATOMIC pages of a snapshot that kernel requests may not use; null if unknown.
+--   unusable_pages                 BIGINT     Most CMA and HIGHATOMIC pages of a snapshot that kernel requests may not use; null if unknown.
 --   lowest_at_s                DOUBLE     Its time, seconds after the tape's first event.
 --   falls                      BIGINT     Falls below low.
 --   below_low_s                DOUBLE     Time below low, in seconds.
@@ -125,7 +125,7 @@ judged AS (
         coalesce(m.min_free_kbytes, c.every_min * m.page_size // 1024)::BIGINT AS min_free_kbytes,
         CASE WHEN s.kswapd THEN coalesce(l.calls, 0) END AS calls,
         s.stalls,
-        p.pages AS kept,
+        p.pages AS unusable,
         CASE
             WHEN c.near_misses > 0 OR c.below_min > 0
                 THEN ceil(greatest(c.wmark_low - c.lowest_free, 1) * 1.25)::BIGINT
@@ -139,7 +139,7 @@ judged AS (
     JOIN machine AS m USING (tape)
     LEFT JOIN seen AS s USING (tape)
     LEFT JOIN call AS l ON l.tape = c.tape AND l.node = c.node
-    LEFT JOIN zone_kept AS p ON p.tape = c.tape AND p.node = c.node AND p.zone = c.zone
+    LEFT JOIN zone_unusable AS p ON p.tape = c.tape AND p.node = c.node AND p.zone = c.zone
 )
 
 SELECT
@@ -151,7 +151,7 @@ SELECT
     wmark_low,
     wmark_high,
     lowest_free,
-    kept AS kept_pages,
+    unusable AS unusable_pages,
     round((lowest_ts::BIGINT - start_ts::BIGINT) / 1e9, 3) AS lowest_at_s,
     falls,
     round(below_low_s, 3) AS below_low_s,
@@ -170,11 +170,11 @@ SELECT
     CASE
         WHEN below_min > 0 THEN printf('too low: up to %d pages below min', wmark_min - lowest_free)
         WHEN near_misses > 0 THEN printf('near miss: %d pages above min', lowest_free - wmark_min)
-        WHEN kept IS NULL
+        WHEN unusable IS NULL
             THEN printf('unclear: lowest at %d pages, and an unknown number of them may be CMA or HIGHATOMIC', lowest_free)
-        WHEN lowest_free - kept < if(falls > 0, wmark_min, wmark_low)
-            THEN printf('unclear: lowest at %d pages, and up to %d of them may be CMA or HIGHATOMIC', lowest_free, kept)
-        WHEN falls > 0 THEN printf('enough: kswapd had %d pages left above min', lowest_free - kept - wmark_min)
+        WHEN lowest_free - unusable < if(falls > 0, wmark_min, wmark_low)
+            THEN printf('unclear: lowest at %d pages, and up to %d of them may be CMA or HIGHATOMIC', lowest_free, unusable)
+        WHEN falls > 0 THEN printf('enough: kswapd had %d pages left above min', lowest_free - unusable - wmark_min)
         WHEN stalls > 0
             AND sum(near_misses + below_min) OVER () = 0
             THEN printf('unclear: never below low at %d points, but %d direct reclaims', points, stalls)

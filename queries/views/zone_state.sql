@@ -19,7 +19,7 @@
 --   wmark_low            BIGINT     Low watermark, in pages.
 --   wmark_high           BIGINT     High watermark, in pages.
 --   boost                BIGINT     Boost of the watermarks, in pages; null if unknown.
---   lowmem_reserve       BIGINT[]   Pages kept from requests whose highest zone is the 1st, 2nd ...
+--   lowmem_reserve       BIGINT[]   Pages withheld from requests whose highest zone is the 1st, 2nd ...
 --   reserved_highatomic  BIGINT     Pages in HIGHATOMIC pageblocks; null if unknown.
 --   free_highatomic      BIGINT     Free pages among them; null if unknown.
 --   free_cma             BIGINT     Free CMA pages; null if unknown.

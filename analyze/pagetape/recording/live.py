@@ -44,7 +44,8 @@ _ORDERS = 10  # the highest order that every sample has
 _SPOOL = 256 << 20  # most bytes of uncounted events
 
 _BITS = {name: 1 << n for n, name in enumerate(TABLES["event"].column("gfp_flags").bits)}
-KERNEL = sum(_BITS[name] for name in ("IO", "FS", "DIRECT_RECLAIM", "KSWAPD_RECLAIM"))
+_GFP_KERNEL = sum(_BITS[name] for name in ("IO", "FS", "DIRECT_RECLAIM", "KSWAPD_RECLAIM"))
+_KERNEL = {"gfp_flags": _GFP_KERNEL, "page_order": 0, "migratetype": "UNMOVABLE"}
 
 Key = tuple[
     str, int | None, str | None, str | None
@@ -183,7 +184,7 @@ def zone_now(row: dict[str, Any], release: str) -> dict[str, Any]:
     """One of zones(), from a row of the table `zone`."""
     usable: dict[str, int | bool | None]
     try:
-        found = _replay.usable_memory(release, row, gfp_flags=KERNEL)
+        found = _replay.usable_memory(release, row, _KERNEL)
         usable = {
             "usable": max(found["pages"], 0) if found["allowed"] else 0,
             "usable_exact": found["exact"] or not found["allowed"],

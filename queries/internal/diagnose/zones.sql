@@ -40,12 +40,12 @@ state AS (
         z.zone,
         greatest(coalesce(usable_pages(z, r.kernel, r.m), 0), 0) AS usable,
         greatest(usable_pages(z, r.huge, r.m), 0) AS huge,
-        NOT kept_known(z, r.kernel, r.m) AS at_most,
+        NOT unusable_known(z, r.kernel, r.m) AS at_most,
         CASE
             WHEN r.m['pageblock_order'] IS NOT NULL
                 THEN coalesce(block_pages(z, r.huge), z.any_blocks[r.m['pageblock_order'] + 1])
         END AS huge_blocks,
-        NOT kept_known(z, r.huge, r.m) OR block_pages(z, r.huge) IS NULL AS huge_most
+        NOT unusable_known(z, r.huge, r.m) OR block_pages(z, r.huge) IS NULL AS huge_most
     FROM zone_state AS z
     JOIN (
         SELECT

@@ -11,7 +11,7 @@ SELECT
     z.tape,
     z.node,
     z.zone,
-    if(bool_and(kept_known(z, r.rq, r.m)), max(kept_pages(z, r.rq, r.m)), NULL)::BIGINT AS pages
+    if(bool_and(unusable_known(z, r.rq, r.m)), max(unusable_pages(z, r.rq, r.m)), NULL)::BIGINT AS pages
 FROM zone_state AS z
 JOIN (
     SELECT m.tape, m, alloc_request(gfp_mask(['IO', 'FS', 'DIRECT_RECLAIM', 'KSWAPD_RECLAIM']), 0, 'UNMOVABLE', false, m) AS rq
