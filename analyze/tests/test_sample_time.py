@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from pagetape.asking.database import Database
+from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
 
 Run = Callable[..., Any]
@@ -115,3 +116,34 @@ def test_samples_agree_with_the_events_of_a_recording(tmp_path: Path, pagetape: 
     assert len(rows) + gaps >= 30
     assert sum(row["agrees"] for row in rows) >= 0.99 * len(rows) - 1
     shutil.rmtree(out)
+
+
+def test_fallbacks_and_compaction_take_pages_of_the_count(tmp_path: Path) -> None:
+    """By the events of 6.12, whose fallback takes a page without mm_page_alloc_zone_locked."""
+    zone = {
+        **dict.fromkeys(TABLES["zone"].arrow.names),
+        **{name: 0 for name in TABLES["zone"].arrow.names if name.startswith("lowmem_reserve_")},
+    } | {
+        "node": 0, "zone": "NORMAL", "start_pfn": 0, "spanned": 4096, "present": 4096,
+        "managed": 4096, "wmark_min": 1, "wmark_low": 2, "wmark_high": 3,
+    }  # fmt: skip
+    events = [
+        ("alloc_zone_locked", 7, 0),  # -1
+        ("alloc_extfrag", 8, 2),  # alone: -4
+        ("alloc_zone_locked", 64, 1),  # -2
+        ("alloc_extfrag", 64, 1),  # of the page before
+        ("pcpu_drain", 7, 0),  # +1
+    ]
+    base = {"cpu": 0, "pid": 1, "flags": 0}
+    isolated = {"kind": "isolate_freepages", "start_pfn": 512, "end_pfn": 1024, "nr_taken": 32}
+    path = tmp_path / "t.tape"
+    with Writer(path, {"kernel": "6.12.30-test"}) as tape:
+        tape.rows("zone", [zone | {"snapshot": 0, "ts": 10, "free": 1000}])
+        tape.rows("zone", [zone | {"snapshot": 1, "ts": 90, "free": 1000 - 1 - 4 - 2 + 1 - 32}])
+        rows = [
+            base | {"ts": 20 + i, "kind": kind, "pfn": pfn, "page_order": order}
+            for i, (kind, pfn, order) in enumerate(events)
+        ]
+        tape.rows("event", rows)
+        tape.rows("compaction", [base | isolated | {"ts": 30, "at": 5}])
+    assert ask(path, "SELECT DISTINCT error_pages FROM zone_free WHERE ts < 90") == [(0,)]

@@ -2,11 +2,13 @@
 --
 -- The count goes from one reading to the next: a snapshot, or a sample of /proc. A sample is the sum of the free
 -- lists, which the kernel prints under the zone's lock; the counter in zoneinfo, which lacks what CPUs have not
--- folded in yet, is used only where the tape has no lists. Samples whose files share one stamp are left out. In
--- between, the pages of alloc_zone_locked leave it, and those that compaction isolates as targets, where its events
--- are on the tape; those of pcpu_drain and of frees past the per-CPU lists join it. Other isolation
--- moves free pages without an event: `error_pages` is what the count has too many at the next reading. It grows from 0 between the two readings. A snapshot of unknown
--- time counts as taken at the first event of the tape, or at the last.
+-- folded in yet, is used only where the tape has no lists. Samples whose files share one stamp are left out.
+--
+-- In between, these pages leave the count: of alloc_zone_locked; of fallbacks that take a page without that event
+-- (__rmqueue_fallback since 6.10); and those that compaction isolates as targets, if its events are on the tape. Those of
+-- pcpu_drain and of frees past the per-CPU lists join it. Other isolation moves free pages without an event:
+-- `error_pages` is what the count has too many at the next reading. It grows from 0 between the two readings. A
+-- snapshot of unknown time counts as taken at the first event of the tape, or at the last.
 --
 -- Columns:
 --   tape         VARCHAR    Name of the tape.
@@ -38,6 +40,25 @@ WITH reading AS (
       AND tape NOT IN (SELECT tape FROM free_count WHERE began IS NOT NULL)
 ),
 
+-- Fallbacks that no alloc_zone_locked of the same page precedes on their CPU.
+alone AS (
+    SELECT tape, ts, pfn, page_order
+    FROM (
+        SELECT
+            tape,
+            ts,
+            kind,
+            pfn,
+            page_order,
+            lag(kind) OVER its = 'alloc_zone_locked' AND lag(pfn) OVER its = pfn AS known
+        FROM event
+        WHERE kind IN ('alloc_zone_locked', 'alloc_extfrag')
+        WINDOW its AS (PARTITION BY tape, cpu ORDER BY ts)
+    )
+    JOIN machine AS m USING (tape)
+    WHERE kind = 'alloc_extfrag' AND m.fallback_unit = 'page' AND NOT coalesce(known, false)
+),
+
 -- A target that compaction does not use, or a page that it moved away, comes back by a free.
 step AS (
     SELECT
@@ -52,6 +73,10 @@ step AS (
             e.kind IN ('alloc_zone_locked', 'pcpu_drain')
             OR (e.kind = 'free' AND NOT has_lists(e.page_order, m.pageblock_order, m.kernel_version))
       )
+    UNION ALL
+    SELECT tape, ts, pfn, -(1::BIGINT << page_order::INTEGER)
+    FROM alone
+    WHERE page_order < 20
     UNION ALL
     SELECT tape, ts, start_pfn, -nr_taken::BIGINT
     FROM compaction
