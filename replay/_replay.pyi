@@ -53,6 +53,23 @@ def policies(libs: Sequence[str] = ()) -> list[dict[str, Any]]:
 def check_policies(specs: Sequence[str], libs: Sequence[str] = ()) -> None:
     """EngineError if a SPEC is bad, or if two SPECs own the same choice."""
 
+def feedback(
+    specs: Sequence[str],
+    libs: Sequence[str] = (),
+    *,
+    kernel: str,
+    own: str | None = None,
+    sysctls: Mapping[str, int] = ...,
+) -> list[str]:
+    """The names of the policies among SPECs that act through reclaim or compaction in a run of the
+    row `kernel` (tier B), and "kernel ROW" if its rules of them differ from those of the row `own`.
+    `sysctls` are those of the recording, as for Replay."""
+
+def zone_reclaim_mode(
+    specs: Sequence[str], libs: Sequence[str] = (), sysctls: Mapping[str, int] = ...
+) -> int:
+    """vm.zone_reclaim_mode in a run of these SPECs on a recording with these sysctls."""
+
 class PolicyEffect(TypedDict):
     """What the decisions of a policy came to in a run."""
 

@@ -39,17 +39,12 @@ include "policies.pxi"
 
 # Keywords of Replay and Validate with their defaults; _replay.pyi documents them.
 cdef object REQUIRED = object()
-cdef dict RUN = {
+cdef dict RUN = SYSCTLS | {
     "nr_cpus": REQUIRED,
     "cpu_nodes": REQUIRED,
     "node_distances": REQUIRED,
     "pageblock_order": REQUIRED,
     "max_order": 10, "page_size": 4096,
-    "watermark_boost_factor": 15000,
-    "compaction_proactiveness": 20,
-    "defrag_mode": 0,
-    "percpu_pagelist_high_fraction": 0,
-    "numa_balancing": 0,
     "known_pages": 0,
     "hopeless_nodes": 0,
     "interval_ns": 1_000_000_000,
@@ -83,13 +78,6 @@ cdef dict keywords(dict given, dict known):
     if missing := sorted(name for name in found if found[name] is REQUIRED):
         raise TypeError(f"missing keyword argument '{missing[0]}'")
     return found
-
-
-cdef list mainline_spec(dict given):
-    """The SPEC that gives mainline the sysctls of the tape."""
-    boost, proactiveness = given["watermark_boost_factor"], given["compaction_proactiveness"]
-    values = f"boost_factor={boost},proactiveness={proactiveness},defrag_mode={given['defrag_mode']}"
-    return [f"mainline:{values}".encode()]
 
 
 cdef class Machine:
@@ -141,6 +129,7 @@ cdef class Machine:
         self.c.hopeless_nodes = given["hopeless_nodes"]
         self.c.pcp_high_fraction = given["percpu_pagelist_high_fraction"]
         self.c.recorded_defrag = given["defrag_mode"] != 0
+        self.c.recorded_zone_reclaim = given["zone_reclaim_mode"] & ZONE_RECLAIM_BITS
         self.c.tiers = (given["numa_balancing"] & 2) != 0  # NUMA_BALANCING_MEMORY_TIERING
 
     def __dealloc__(self):

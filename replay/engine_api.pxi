@@ -12,8 +12,14 @@ cdef extern from "model/kernel.h" nogil:
         const char *const *constants
     const kernel kernel_rows "kernels"[]
     const feature feature_table "features"[]
+    bint kernel_reclaim_same(const kernel *one, const kernel *other)
     int kernel_find(const kernel **out, const char *name, error *err)
     int c_kernel_for_release "kernel_for_release"(const kernel **out, const char *release, error *err)
+
+cdef extern from "model/model.h" nogil:
+    enum: ZONE_RECLAIM_BITS
+    struct zone_reclaim:
+        int mode, distance
 
 cdef extern from "model/watermark.h" nogil:
     const int MAX_PAGE_ORDER, WMARK_MIN
@@ -55,12 +61,19 @@ cdef extern from "model/policy_stack.h" nogil:
         const policy_param *params
     struct policy_lib:
         const policy_ops *ops
+    struct policy:
+        const policy_ops *ops
     struct policy_stack:
+        policy **all
+        int nr
         policy_lib *libs
         int nr_libs
     int policy_stack_new(policy_stack **out, const policy_ops *const *known, error *err)
     void policy_stack_free(policy_stack *stack)
     int policy_stack_add(policy_stack *stack, const char *spec, error *err)
+    zone_reclaim policy_stack_zone_reclaim(const policy_stack *stack)
+    int policy_stack_record(policy_stack *stack, const char *spec, error *err)
+    bint policy_stack_feedback(const policy_stack *stack, int n, const kernel *row)
     int policy_stack_open(policy_stack *stack, const char *path, error *err)
     const char *policy_choice(const policy_ops *ops, int n)
     const char *policy_notice(const policy_ops *ops, int n)
@@ -81,6 +94,7 @@ cdef extern from "run/run.h" nogil:
         int pcp_high_fraction
         bint tiers
         bint recorded_defrag
+        uint8_t recorded_zone_reclaim
     struct span:
         uint64_t first, end
     struct run_observer:

@@ -25,7 +25,7 @@ import pyarrow as pa
 from pagetape.asking import interval
 from pagetape.asking.comparison import members_of
 from pagetape.replaying import ensemble, reclaim_mode, replay_span
-from pagetape.replaying.playback import Run, Source
+from pagetape.replaying.playback import Run, Source, in_mode
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
@@ -105,7 +105,7 @@ def fallbacks(path: Path, policies: str, members: int) -> interval.Interval:
     tape = Tape(path)
     source = Source(tape, inferred(tape), preferences(tape))
     stack = tuple(policies.split("+")) if policies else ()
-    run = Run("auto", stack, reclaim_mode.chosen(reclaim_mode.AUTO, stack, [tape], ()))
+    run = in_mode(tape, Run("auto", stack), reclaim_mode.AUTO)
     rows = ensemble.play(source, {"this": run}, members, path.parent)
     kind = interval.kind_of(replay_span.kind(tape), run.reclaim)
     return interval.interval(_METRIC, "events", members_of(rows)["this"][_METRIC], kind)

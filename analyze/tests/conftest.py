@@ -18,7 +18,7 @@ import pytest
 from pagetape import cli
 from pagetape.ab.switch import SWITCHES, Host
 from pagetape.schemas import TABLES, Column
-from pagetape.schemas.tape import Writer
+from pagetape.schemas.tape import Tape, Writer
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -177,6 +177,30 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         tape.rows("task", [{"pid": 100, "comm": "even"}, {"pid": 101, "comm": "odd"}])
     return path
+
+
+def with_reclaim_rows(path: Path, small: Path, rows: list[dict[str, Any]]) -> Path:
+    """The tape `small` with these rows of `reclaim`, of kswapd."""
+    tape = Tape(small)
+    with Writer(path, tape.facts) as out:
+        for name in sorted(tape.tables):
+            for batch in tape.batches(name):
+                out.write(name, batch)
+        about = {"cpu": 0, "pid": 50, "flags": 0, "node": 0, "at": 3000}
+        out.rows("reclaim", [about | row for row in rows])
+    return path
+
+
+@pytest.fixture(scope="session")
+def reclaimed(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tape `small` with a pass of kswapd, for runs with feedback."""
+    rows = [
+        {"ts": 3_000_000, "kind": "kswapd_wake", "zone": "NORMAL", "page_order": 0},
+        {"ts": 3_100_000, "kind": "lru_shrink_inactive", "nr_scanned": 32, "nr_reclaimed": 32},
+        {"ts": 3_200_000, "kind": "kswapd_sleep"},
+    ]
+    rows[1] |= {"priority": 12}
+    return with_reclaim_rows(tmp_path_factory.mktemp("tapes") / "reclaimed.tape", small, rows)
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import pytest
 
 from pagetape.asking import needs, query
 from pagetape.asking.database import Database
-from pagetape.replaying import reclaim_mode
 from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import fallback_unit
 
@@ -75,27 +74,6 @@ def test_kernels_of_one_unit_are_compared(pagetape: Run) -> None:
 
 
 # ---- policies that act through reclaim
-
-
-@pytest.mark.parametrize(
-    ("policy", "mode"),
-    [
-        ("watermarks:min_free_kbytes=16000", "R1"),
-        ("watermark_boost:factor=0", "R1"),
-        ("kswapd_sleep", "R1"),
-        ("stall", "R1"),
-        ("defrag_mode", "R1"),
-        ("zone_reclaim_mode", "R1"),
-        ("nofragment", "R0"),
-        ("pcp:mode=fixed", "R0"),
-    ],
-)
-def test_the_reclaim_mode_follows_the_policy(policy: str, mode: str) -> None:
-    tapes = [Tape(DEMO)]
-    assert reclaim_mode.chosen("auto", (policy,), tapes, ()) == mode
-    assert reclaim_mode.chosen("R0", (policy,), tapes, ()) == "R0"
-    assert (reclaim_mode.no_verdict("R0", (policy,)) is None) == (mode == "R0")
-    assert reclaim_mode.no_verdict("R1", (policy,)) is None
 
 
 def test_without_recorded_reclaim_there_is_no_verdict(small: Path, pagetape: Run) -> None:

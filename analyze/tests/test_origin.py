@@ -241,10 +241,10 @@ def test_info_shows_the_recording(server: Path, whatif: Path, pagetape: Run) -> 
 
 
 @pytest.fixture
-def pair(small: Path, tmp_path: Path, pagetape: Run) -> tuple[Path, Path]:
+def pair(reclaimed: Path, tmp_path: Path, pagetape: Run) -> tuple[Path, Path]:
     """Two kernels on one recording."""
     for name, kernel in (("old", "5.10"), ("new", "6.5")):
-        words = ("replay", small, "--kernel", kernel, "--ensemble", 5)
+        words = ("replay", reclaimed, "--kernel", kernel, "--ensemble", 5)
         assert pagetape(*words, "-o", tmp_path / f"{name}.tape").status == 0
     return tmp_path / "old.tape", tmp_path / "new.tape"
 
@@ -287,9 +287,9 @@ def test_their_rules_are_named_with_the_releases(pair: tuple[Path, Path], pageta
 
 
 def test_a_smaller_ensemble_is_paired_as_far_as_it_goes(
-    small: Path, pair: tuple[Path, Path], tmp_path: Path, pagetape: Run
+    reclaimed: Path, pair: tuple[Path, Path], tmp_path: Path, pagetape: Run
 ) -> None:
-    words = ("replay", small, "--kernel", "6.5", "--ensemble", 3, "-o", tmp_path / "three.tape")
+    words = ("replay", reclaimed, "--kernel", "6.5", "--ensemble", 3, "-o", tmp_path / "three.tape")
     pagetape(*words)
     found = pagetape("compare", pair[0], tmp_path / "three.tape", "--json").json
     metric = next(m for m in found["metrics"] if m["metric"] == "pages taken under the zone lock")
@@ -302,20 +302,20 @@ def test_a_smaller_ensemble_is_paired_as_far_as_it_goes(
     ("words", "why"),
     [
         (("--ensemble", 0), "three has no members: replay it again, without --ensemble 0"),
-        (("--reclaim", "R1"), "old was played with reclaim R0, three with R1"),
+        (("--reclaim", "R2"), "old was played with reclaim R1, three with R2"),
         (("--assisted",), "old was played with assisted False, three with True"),
     ],
 )
 def test_what_ifs_of_other_inputs_have_no_interval(
     words: tuple[Any, ...],
     why: str,
-    small: Path,
+    reclaimed: Path,
     pair: tuple[Path, Path],
     tmp_path: Path,
     pagetape: Run,
 ) -> None:
     out = tmp_path / "three.tape"
-    assert pagetape("replay", small, "--kernel", "6.5", *words, "-o", out).status == 0
+    assert pagetape("replay", reclaimed, "--kernel", "6.5", *words, "-o", out).status == 0
     found = pagetape("compare", pair[0], out, "--json").json
     assert found["tapes"][1]["unpaired"] == why
     shown = [d["shown"] for m in found["metrics"] if (d := m["differences"]["three"])]
@@ -342,16 +342,16 @@ def test_what_ifs_of_different_versions_are_not_paired(
     assert "different versions of pagetape" in found["tapes"][1]["unpaired"]
 
 
-def test_the_runs_of_a_sweep_can_be_paired(small: Path, tmp_path: Path, pagetape: Run) -> None:
+def test_the_runs_of_a_sweep_can_be_paired(reclaimed: Path, tmp_path: Path, pagetape: Run) -> None:
     runs = pagetape(
-        "sweep", small, "--kernel", "{5.10,6.5}", "-o", tmp_path / "matrix", "--json"
+        "sweep", reclaimed, "--kernel", "{5.10,6.5}", "-o", tmp_path / "matrix", "--json"
     ).json["runs"]
     tapes = [tmp_path / "matrix" / f"{run['name']}.tape" for run in runs]
     found = pagetape("compare", *tapes, "--json").json
     assert found["tapes"][1]["unpaired"] is None
     shown = [d["shown"] for m in found["metrics"] for d in m["differences"].values() if d]
     assert shown and None not in shown
-    assert {run["recording_name"] for run in runs} == {"small.tape"}
+    assert {run["recording_name"] for run in runs} == {"reclaimed.tape"}
 
 
 def test_the_page_of_two_what_ifs_says_what_they_are_compared_with(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pagetape import _replay
-from pagetape.replaying import model_error, playback
+from pagetape.replaying import model_error
 from pagetape.schemas import GFP_BITS
 from pagetape.schemas.tape import Tape, Writer
 
@@ -244,14 +244,6 @@ def test_policies_lists_what_replay_takes(pagetape: Run) -> None:
     assert all(name in text for name in names)
     for name in names:
         _replay.check_policies([name])  # raises for a policy that replay refuses
-
-
-def test_a_policy_that_is_feedback_makes_its_numbers_tier_b() -> None:
-    def tier(*policies: str) -> str:
-        return playback.run_tier(playback.Run("auto", policies))
-
-    assert tier() == tier("mainline") == tier("nofragment:mode=lowzone") == "A"
-    assert tier("nofragment:mode=always") == "B"
 
 
 @pytest.mark.parametrize("reclaim", ["R1", "R2"])

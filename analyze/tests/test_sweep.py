@@ -183,9 +183,12 @@ def test_a_damaged_tape_leaves_no_half_result(small: Path, tmp_path: Path, paget
 
 def test_the_page_of_a_sweep_shows_what_changes(small: Path, tmp_path: Path, pagetape: Run) -> None:
     out = tmp_path / "sweep.html"
-    words = ("--policy", "{mainline,nofragment:mode=always}", "--kernel", "{auto,4.20}")
+    words = ("--policy", "{mainline,nofragment:mode=always,pcp:batch=4}", "--kernel", "{auto,4.20}")
     runs = pagetape("sweep", *words, small, "-o", tmp_path, "--html", out, "--json").json["runs"]
     page = out.read_text()
+    assert (
+        "no verdict on nofragment" in page and "(no verdict on nofragment)</td>" in page
+    )  # no reclaim recorded
     assert page.count(">nofragment:mode=always (no choice)</td>") == 2 * 2  # and with every metric
     changed = [
         (m, m["difference"]["percent"]) for run in runs for m in run["metrics"] if m["difference"]

@@ -1,13 +1,13 @@
--- Scans of the LRU lists by kswapd, and runs of direct reclaim and of compaction, in time order.
+-- Scans by kswapd, runs of direct reclaim and compaction, tries on a near node, in time order.
 --
 -- Input of a replay with feedback (`replay --reclaim R1`): its reclaim and compaction work at this
 -- pace and with this yield. The rows become the table `scan`.
 --
 -- Columns:
 --   ts           UBIGINT    End of the scan, trace clock in ns.
---   what         VARCHAR    kswapd, direct, compaction (by kcompactd) or direct_compaction. A run that a
---                           task asked for through /proc or /sys is not the model's.
---   node         USMALLINT  Node of the kswapd; 0 for other work.
+--   what         VARCHAR    kswapd, direct, compaction (by kcompactd), direct_compaction or node. A run that
+--                           a task asked for through /proc or /sys is not the model's.
+--   node         USMALLINT  Node of the kswapd, or of the try to reclaim there; 0 for other work.
 --   class_zone   VARCHAR    Highest zone of the node that the pass reclaims; DMA for other work.
 --   page_order   UTINYINT   Order of the direct reclaim; 0 for other work.
 --   scanned      UBIGINT    Pages scanned, or that compaction moved or failed to move; 0 for direct,
@@ -212,6 +212,12 @@ scanned AS (
     JOIN reclaim AS e ON e.kind = 'direct_reclaim_end' AND e.pid = w.pid AND e.ts = w.until_ts
     JOIN reclaim AS b ON b.kind = 'direct_reclaim_begin' AND b.pid = w.pid AND b.ts = w.from_ts
     WHERE w.cause = 'direct' AND w.ended AND b.page_order IS NOT NULL
+    UNION ALL
+    SELECT w.until_ts, e."at", 'node', b.node, 'DMA', 0, 0, coalesce(e.nr_reclaimed, 0), w.until_ts - w.from_ts, 0, 0, false
+    FROM reclaim_window AS w
+    JOIN reclaim AS e ON e.kind = 'node_reclaim_end' AND e.pid = w.pid AND e.ts = w.until_ts
+    JOIN reclaim AS b ON b.kind = 'node_reclaim_begin' AND b.pid = w.pid AND b.ts = w.from_ts
+    WHERE w.cause = 'node_reclaim' AND w.ended AND b.node IS NOT NULL
     UNION ALL
     SELECT
         until_ts,

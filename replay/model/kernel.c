@@ -56,12 +56,13 @@
 
 #define KERNEL_6_5                                                                                 \
 	KERNEL_6_1_0, .watermark = WATERMARK_GRADED, .boost_wakes_all = false,                     \
-		.unboosted_right = UNBOOSTED_HIGH
+		.unboosted_right = UNBOOSTED_HIGH, .node_reclaim_whole = true
 
 #define KERNEL_6_1_192                                                                             \
 	KERNEL_6_5, .pcp_lists = PCP_LISTS_14, .free_factor_max = 5, .highatomic_last = true,      \
 		.highatomic_needs_high = true, .drain_all_pieces = true, .pcp_scale_max = 5,       \
-		.boost_wakes_all = true, .unboosted_right = UNBOOSTED_ATOMIC
+		.boost_wakes_all = true, .unboosted_right = UNBOOSTED_ATOMIC,                      \
+		.node_reclaim_whole = false
 
 #define KERNEL_6_8                                                                                 \
 	KERNEL_6_5, .pcp_tuning = PCP_AUTO, .pcp_scale_max = 5, .free_high = FREE_HIGH_BATCH,      \
@@ -212,6 +213,13 @@ bool kernel_rules_same(const struct kernel *one, const struct kernel *other)
 {
 #define SAME(feature, values, sentence) &&one->feature == other->feature
 	return true FOR_EACH_FEATURE(SAME);
+#undef SAME
+}
+
+bool kernel_reclaim_same(const struct kernel *one, const struct kernel *other)
+{
+#define SAME(feature) &&one->feature == other->feature
+	return true FOR_EACH_RECLAIM_FEATURE(SAME);
 #undef SAME
 }
 

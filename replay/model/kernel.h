@@ -218,6 +218,8 @@ ENUMERATE(defrag_promotes, DEFRAG_PROMOTES)
 	X(kcompactd_by_callers, YES_NO, "Requests that need no kswapd wake kcompactd themselves.") \
 	X(kswapd_hopeless, KSWAPD_HOPELESS, "What makes a node's kswapd forget its failures.")     \
 	X(skip_awake_nodes, YES_NO, "A first scan passes over nodes whose kswapd is awake.")       \
+	X(node_reclaim_whole, YES_NO,                                                              \
+	  "zone_reclaim_mode needs the rights to write and unmap on the multi-generational LRU.")  \
 	X(compacts, YES_NO, "Requests compact, and so does kcompactd.")                            \
 	X(compact_folios, YES_NO, "Compaction moves blocks below its order, too.")                 \
 	X(compact_turn, YES_NO,                                                                    \
@@ -236,6 +238,31 @@ ENUMERATE(defrag_promotes, DEFRAG_PROMOTES)
 	X(proactive_weighed, YES_NO, "A zone's score there counts by its share of the node.")      \
 	X(proactive_pauses, YES_NO,                                                                \
 	  "After proactive compaction in vain kcompactd sleeps for 32 s, unless it is woken.")
+
+/*
+ * The features that reclaim, compaction, or the requests that wait for them go by. Two rows that
+ * differ in one of them differ through the memory that is freed, not only in where pages lie.
+ */
+#define FOR_EACH_RECLAIM_FEATURE(X)                                                                \
+	X(boost)                                                                                   \
+	X(boost_trigger)                                                                           \
+	X(boost_wakes_all)                                                                         \
+	X(unboosted_right)                                                                         \
+	X(kswapd_sleep)                                                                            \
+	X(kcompactd_by_callers)                                                                    \
+	X(kswapd_hopeless)                                                                         \
+	X(node_reclaim_whole)                                                                      \
+	X(compacts)                                                                                \
+	X(compact_folios)                                                                          \
+	X(compact_turn)                                                                            \
+	X(compact_cma_right)                                                                       \
+	X(compact_own_gap)                                                                         \
+	X(compact_ready_high)                                                                      \
+	X(compact_gap_max)                                                                         \
+	X(whole_blocks)                                                                            \
+	X(proactive)                                                                               \
+	X(proactive_weighed)                                                                       \
+	X(proactive_pauses)
 
 struct kernel {
 	const char *name;
@@ -263,8 +290,9 @@ extern const struct feature features[];  /* ends with a NULL name */
 /* The row of that name, or -ENOENT with a list of the names. */
 int kernel_find(const struct kernel **out, const char *name, struct error *err);
 
-/* Whether two rows have the same rules. */
+/* Whether two rows have the same rules; the same rules of reclaim and compaction. */
 bool kernel_rules_same(const struct kernel *one, const struct kernel *other);
+bool kernel_reclaim_same(const struct kernel *one, const struct kernel *other);
 
 /*
  * The row for a kernel's release, such as "6.12.117+deb12-cloud-amd64". A release between two rows

@@ -33,11 +33,12 @@ struct machine {
 	uint64_t known_pages;
 	/* Bits of tape nodes below 64 whose kswapd has given up before the start; boosts stay. */
 	uint64_t hopeless_nodes;
-	int pcp_high_fraction; /* vm.percpu_pagelist_high_fraction, 0: by watermark */
-	bool tiers;            /* kernel.numa_balancing & 2: memory tiering */
-	bool recorded_defrag;  /* vm.defrag_mode of the recording */
-	int node_parts;        /* model nodes per node of the tape; 0 means 1 */
-	int zone_parts;        /* most parts of a zone; 0 means 1 */
+	int pcp_high_fraction;         /* vm.percpu_pagelist_high_fraction, 0: by watermark */
+	bool tiers;                    /* kernel.numa_balancing & 2: memory tiering */
+	bool recorded_defrag;          /* vm.defrag_mode of the recording */
+	uint8_t recorded_zone_reclaim; /* vm.zone_reclaim_mode of the recording */
+	int node_parts;                /* model nodes per node of the tape; 0 means 1 */
+	int zone_parts;                /* most parts of a zone; 0 means 1 */
 	/* [nr_cpus] the part of the CPU's node that it prefers; NULL: by CPU number */
 	const uint16_t *cpu_parts;
 };

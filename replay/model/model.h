@@ -177,6 +177,16 @@ struct zonelist {
 	struct zone **zones;
 };
 
+/* Bits of vm.zone_reclaim_mode; each of them turns it on. */
+enum { ZONE_RECLAIM_WRITE = 2, ZONE_RECLAIM_UNMAP = 4, ZONE_RECLAIM_BITS = 7 };
+enum { RECLAIM_DISTANCE = 30 };
+
+/* Reclaim on near nodes before a request tries the next node. */
+struct zone_reclaim {
+	int mode;     /* vm.zone_reclaim_mode; 0: off */
+	int distance; /* of the nodes, at most */
+};
+
 struct policy_stack;
 struct flips;
 struct zone_lock_ops;
@@ -202,14 +212,15 @@ struct model {
 				   the record */
 	/* [node][node] number of shorter different distances; 0 for the node itself */
 	uint8_t *distance_classes;
-	const uint8_t *node_distances; /* [node][node] of the machine */
-	int proactiveness;             /* vm.compaction_proactiveness */
-	int zone_reclaim_distance;     /* nodes up to here reclaim before the next node; 0: none */
+	const uint8_t *node_distances;    /* [node][node] of the machine */
+	int proactiveness;                /* vm.compaction_proactiveness */
+	struct zone_reclaim zone_reclaim; /* before a request tries the next node */
 	struct zonelist *fallback;     /* [node][part of the CPU] every zone, nearest node first */
 	struct zonelist *thisnode;     /* [node][part of the CPU] */
 	uint64_t hopeless_nodes;       /* of the machine: their kswapd has given up at the start */
 	bool tiers;                    /* memory tiering: kswapd keeps room for promoted pages */
 	bool recorded_defrag;          /* vm.defrag_mode of the recording */
+	uint8_t recorded_zone_reclaim; /* vm.zone_reclaim_mode of the recording */
 	bool boost_acts;               /* boosts raise watermarks; else they are only counted */
 	struct moment now;             /* of the event being replayed */
 	bool has_highmem;              /* one of its zones is HighMem */

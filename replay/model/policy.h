@@ -112,9 +112,18 @@ struct policy_ops {
 	const char *former_name; /* former name, accepted in specs, or NULL */
 	const char *doc;
 	const char *kernel; /* kernel versions that have it */
-	const char *tier;   /* of its predictions: A placement, B modelled feedback */
+	/*
+	 * Of its predictions: "A" placement, "B" modelled feedback. A policy that owns a choice of
+	 * reclaim (FOR_EACH_RECLAIM_CHOICE) has tier B in any case, unless `feedback` says no.
+	 */
+	const char *tier;
 	size_t state_size;
 	const struct policy_param *params; /* ends with a NULL name; may be NULL */
+	/*
+	 * Whether the policy, with its parameters, acts through reclaim or compaction in a run of
+	 * that row: without feedback it shows costs and no benefits. NULL: by tier and choices.
+	 */
+	bool (*feedback)(const struct policy *self, const struct kernel *row);
 
 	/* Setup choices, in the order of the calls. NULL leaves a choice to its owner. */
 
@@ -153,8 +162,8 @@ struct policy_ops {
 	void (*alloc_batch)(struct policy *self, struct alloc_batch *batch);
 	/* How faults get huge pages; false: by the recorded tries. */
 	bool (*huge_plan)(struct policy *self, struct huge_plan *plan);
-	/* Largest distance of a node that reclaims before a request tries the next; 0: none. */
-	int (*zone_reclaim_distance)(struct policy *self);
+	/* Which nodes reclaim before a request tries the next, and with which rights. */
+	void (*zone_reclaim)(struct policy *self, struct zone_reclaim *reclaim);
 	/* vm.compaction_proactiveness, 0 to 100. */
 	int (*proactiveness)(struct policy *self);
 	/* How long zone locks are held; false: zone locks are not modelled. */
@@ -202,7 +211,7 @@ struct policy_ops {
  * Identifies the headers that an external policy was compiled with: the sizes of the structs, and a
  * version. Raise the version when a struct changes but its size does not.
  */
-#define POLICY_VERSION 2ull
+#define POLICY_VERSION 3ull
 #define POLICY_ABI                                                                                 \
 	(POLICY_VERSION << 32 |                                                                    \
 	 (3 * sizeof(struct policy_ops) + 5 * sizeof(struct model) + 7 * sizeof(struct zone) +     \

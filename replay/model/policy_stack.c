@@ -234,6 +234,11 @@ int policy_stack_new(struct policy_stack **out, const struct policy_ops *const *
 	mainline->mainline = mainline;
 	stack->known = known;
 	stack->all[stack->nr++] = mainline;
+	ret = policy_stack_record(stack, known[0]->name, err);
+	if (ret) {
+		policy_stack_free(stack);
+		return ret;
+	}
 #define TAKE(choice) stack->owner.choice = mainline;
 	FOR_EACH_CHOICE(TAKE)
 #undef TAKE
@@ -249,7 +254,61 @@ void policy_stack_free(struct policy_stack *stack)
 		policy_free(stack->all[i]);
 	for (int i = 0; i < stack->nr_libs; i++)
 		policy_lib_close(&stack->libs[i]);
+	free(stack->recorded);
 	free(stack);
+}
+
+static int64_t param_value(const struct policy *p, const struct policy_param *param)
+{
+	return *(const int64_t *)((const char *)p->state + param->offset);
+}
+
+static size_t nr_params(const struct policy_ops *ops)
+{
+	size_t n = 0;
+
+	while (ops->params && ops->params[n].name)
+		n++;
+	return n;
+}
+
+int policy_stack_record(struct policy_stack *stack, const char *spec, struct error *err)
+{
+	const struct policy *mainline = stack->all[0];
+	size_t nr = nr_params(mainline->ops);
+	int ret = policy_stack_add(stack, spec, err);
+
+	if (ret)
+		return ret;
+	if (!stack->recorded)
+		stack->recorded = calloc(nr + 1, sizeof(*stack->recorded));
+	if (!stack->recorded)
+		return fail(err, ENOMEM, "no memory for the parameters of mainline");
+	for (size_t i = 0; i < nr; i++)
+		stack->recorded[i] = param_value(mainline, &mainline->ops->params[i]);
+	return 0;
+}
+
+static bool owns_reclaim_choice(const struct policy_ops *ops)
+{
+#define OR_OWNS(choice) || ops->choice
+	return false FOR_EACH_RECLAIM_CHOICE(OR_OWNS);
+#undef OR_OWNS
+}
+
+bool policy_stack_feedback(const struct policy_stack *stack, int n, const struct kernel *row)
+{
+	const struct policy *p = stack->all[n];
+
+	if (n == 0) {
+		for (size_t i = 0; i < nr_params(p->ops); i++)
+			if (param_value(p, &p->ops->params[i]) != stack->recorded[i])
+				return true;
+		return false;
+	}
+	if (p->ops->feedback)
+		return p->ops->feedback(p, row);
+	return *p->ops->tier == 'B' || owns_reclaim_choice(p->ops);
 }
 
 void policy_stack_edit(struct policy_stack *stack, struct kernel *row)
@@ -267,6 +326,15 @@ void policy_stack_edit(struct policy_stack *stack, struct kernel *row)
 #undef EDIT
 }
 
+struct zone_reclaim policy_stack_zone_reclaim(const struct policy_stack *stack)
+{
+	struct policy *owner = stack->owner.zone_reclaim;
+	struct zone_reclaim reclaim = {0};
+
+	owner->ops->zone_reclaim(owner, &reclaim);
+	return reclaim;
+}
+
 void policy_stack_join(struct policy_stack *stack, struct model *m)
 {
 	struct policy *owner = stack->owner.zonelist_order;
@@ -274,8 +342,7 @@ void policy_stack_join(struct policy_stack *stack, struct model *m)
 	m->policies = stack;
 	if (owner->ops->zonelist_order(owner, m) == ZONELIST_ZONE)
 		zonelists_by_zone(m);
-	owner = stack->owner.zone_reclaim_distance;
-	m->zone_reclaim_distance = owner->ops->zone_reclaim_distance(owner);
+	m->zone_reclaim = policy_stack_zone_reclaim(stack);
 	owner = stack->owner.proactiveness;
 	m->proactiveness = owner->ops->proactiveness(owner);
 }

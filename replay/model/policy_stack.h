@@ -21,12 +21,26 @@
 	X(tick_ns)                                                                                 \
 	X(alloc_batch)                                                                             \
 	X(huge_plan)                                                                               \
-	X(zone_reclaim_distance)                                                                   \
+	X(zone_reclaim)                                                                            \
 	X(proactiveness)                                                                           \
 	X(lock_costs)                                                                              \
 	X(nofragment)                                                                              \
 	X(fallback_type)                                                                           \
 	X(claim)                                                                                   \
+	X(watermark_boost)                                                                         \
+	X(refuse_fallback)
+/*
+ * The choices that kswapd, kcompactd, direct reclaim or the requests that wait for them read. The
+ * effect of their owner reaches the free memory through reclaim or compaction.
+ */
+#define FOR_EACH_RECLAIM_CHOICE(X)                                                                 \
+	X(kswapd_rules)                                                                            \
+	X(kswapd_blocks)                                                                           \
+	X(watermarks)                                                                              \
+	X(huge_plan)                                                                               \
+	X(zone_reclaim)                                                                            \
+	X(proactiveness)                                                                           \
+	X(nofragment)                                                                              \
 	X(watermark_boost)                                                                         \
 	X(refuse_fallback)
 #define FOR_EACH_NOTICE(X)                                                                         \
@@ -45,7 +59,8 @@ struct policy_stack {
 #define OWNER(choice) struct policy *choice;
 		FOR_EACH_CHOICE(OWNER)
 #undef OWNER
-	} owner; /* never NULL */
+	} owner;           /* never NULL */
+	int64_t *recorded; /* values of mainline's parameters on the recording */
 	/*
 	 * A policy changed how PCPs are tuned, or the size of one: the recorded tuning does not
 	 * apply to them.
@@ -79,6 +94,18 @@ int policy_stack_open(struct policy_stack *stack, const char *path, struct error
 int policy_stack_add(struct policy_stack *stack, const char *spec, struct error *err);
 
 /*
+ * Set mainline's parameters to those of the recording, before any policy is added: "mainline" or
+ * "mainline:key=value". Errors of policy_stack_add(), or -ENOMEM.
+ */
+int policy_stack_record(struct policy_stack *stack, const char *spec, struct error *err);
+
+/*
+ * Whether the n-th policy of the stack acts through reclaim or compaction in a run of that row
+ * (tier B): mainline, which is the first, if a parameter differs from the recording's.
+ */
+bool policy_stack_feedback(const struct policy_stack *stack, int n, const struct kernel *row);
+
+/*
  * The setup choices, in this order: edit the run's copy of its kernel row, attach to the new model,
  * limit the PCPs after the snapshot filled them. The builder of the model asks for watermarks and
  * layout itself, after the first of these.
@@ -86,6 +113,8 @@ int policy_stack_add(struct policy_stack *stack, const char *spec, struct error 
 void policy_stack_edit(struct policy_stack *stack, struct kernel *row);
 void policy_stack_join(struct policy_stack *stack, struct model *m);
 void policy_stack_limit_pcps(struct policy_stack *stack, const struct model *m);
+/* The reclaim of near nodes, as the stack sets it. */
+struct zone_reclaim policy_stack_zone_reclaim(const struct policy_stack *stack);
 /* Limit one PCP again, after the record gave it new sizes. */
 void policy_stack_limit_pcp(struct policy_stack *stack, const struct model *m, struct pcp *pcp);
 

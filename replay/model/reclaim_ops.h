@@ -46,7 +46,10 @@ struct reclaim_ops {
 				       const struct request *rq, int order, int priority);
 	/* Called when a block of this order was allocated after compaction of the zone. */
 	void (*compacted)(void *self, const struct zone *zone, int order);
-	/* Reclaim on a nearby node before the scan continues. Returns whether that freed pages. */
+	/*
+	 * Reclaim on a nearby node before the scan continues, unless another task reclaims there.
+	 * Returns whether that freed pages.
+	 */
 	bool (*node_reclaim)(void *self, const struct zone *zone, const struct request *rq);
 	/*
 	 * Let the request wait for kswapd instead of mixing migratetypes, and boost its first zone

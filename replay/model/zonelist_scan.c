@@ -84,9 +84,10 @@ static uint32_t rmqueue(struct model *m, struct zone *zone, const struct request
 }
 
 /*
- * node_reclaim, 2.6.31 to 6.18: reclaim nearby before the scan continues. Returns whether the zone
- * is then above the mark. Only on the CPU's own node, or on a node without CPUs. The share of
- * unmapped page cache (min_unmapped_ratio) is unknown and counts as sufficient.
+ * node_reclaim, 2.6.31 to 7.3: reclaim nearby before the scan continues. Returns whether the zone
+ * is then above the mark. Only for a request that may reclaim, and only on the CPU's own node, or
+ * on a node without CPUs. Any bit of the mode turns it on. The share of unmapped page cache
+ * (min_unmapped_ratio) is unknown and counts as sufficient. Without feedback it is only counted.
  */
 static bool reclaimed_node(struct model *m, struct zone *zone, const struct request *rq,
 			   const struct zonelist_scan *scan)
@@ -94,10 +95,11 @@ static bool reclaimed_node(struct model *m, struct zone *zone, const struct requ
 	int from = scan->preferred->node, to = zone->node;
 
 	if (!(rq->gfp_flags & GFP_DIRECT_RECLAIM) || rq->light ||
-	    m->node_distances[from * m->nr_nodes + to] > m->zone_reclaim_distance ||
+	    m->node_distances[from * m->nr_nodes + to] > m->zone_reclaim.distance ||
 	    (to != m->cpu_nodes[m->now.cpu] && node_has_cpu(m, to)))
 		return false;
-	zone_counters(m, zone)->node_reclaims++;
+	if (!m->reclaim_ops)
+		zone_counters(m, zone)->node_reclaims++;
 	return m->reclaim_ops && m->reclaim_ops->node_reclaim(m->reclaim_ops->self, zone, rq) &&
 	       watermark_ok(m, zone, rq, zone_mark(zone, scan->mark));
 }
@@ -114,7 +116,7 @@ uint32_t scan_zone(struct model *m, struct zone *zone, struct request *rq,
 			zone->below_high = true;
 	}
 	if (!above && !watermark_fast(m, zone, rq, scan->mark) &&
-	    !(m->zone_reclaim_distance && reclaimed_node(m, zone, rq, scan)))
+	    !(m->zone_reclaim.mode && reclaimed_node(m, zone, rq, scan)))
 		return NO_FRAME;
 	return rmqueue(m, zone, rq, scan->mark);
 }

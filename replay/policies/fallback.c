@@ -41,6 +41,15 @@ static void take_family(struct policy *self, struct kernel *row)
 	fallback->frees_differ = free_rules_differ(&before, row);
 }
 
+/* The family also decides which fallbacks boost the watermarks. */
+static bool boosts_otherwise(const struct policy *self, const struct kernel *row)
+{
+	const struct fallback *fallback = self->state;
+
+	return row->boost != BOOST_NONE &&
+	       row->boost_trigger != kernels[fallback->kernel].boost_trigger;
+}
+
 static void count_decided(struct policy *self, const struct model *m, const struct counters *total,
 			  struct policy_effect *effect)
 {
@@ -78,6 +87,7 @@ const struct policy_ops fallback_policy = {
 	.tier = "A",
 	.state_size = sizeof(struct fallback),
 	.params = params,
+	.feedback = boosts_otherwise,
 	.fallback_family = take_family,
 	.effect = count_decided,
 };

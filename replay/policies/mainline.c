@@ -9,6 +9,7 @@ struct mainline {
 	int64_t boost_factor;  /* vm.watermark_boost_factor */
 	int64_t proactiveness; /* vm.compaction_proactiveness */
 	int64_t defrag_mode;   /* vm.defrag_mode */
+	int64_t zone_reclaim;  /* vm.zone_reclaim_mode */
 };
 
 static void leave_row(struct policy *self, struct kernel *row)
@@ -92,10 +93,11 @@ static bool mainline_huge_plan(struct policy *self, struct huge_plan *plan)
 	return false;
 }
 
-static int mainline_zone_reclaim_distance(struct policy *self)
+static void mainline_zone_reclaim(struct policy *self, struct zone_reclaim *reclaim)
 {
-	(void)self;
-	return 0;
+	const struct mainline *mainline = self->state;
+
+	*reclaim = (struct zone_reclaim){(int)mainline->zone_reclaim, RECLAIM_DISTANCE};
 }
 
 static int mainline_proactiveness(struct policy *self)
@@ -199,6 +201,8 @@ static const struct policy_param mainline_params[] = {
 	 "vm.compaction_proactiveness: how low proactive compaction holds fragmentation."},
 	{"defrag_mode", 0, 1, 0, offsetof(struct mainline, defrag_mode), NULL,
 	 "vm.defrag_mode: 1 keeps pageblocks whole, as the policy defrag_mode does."},
+	{"zone_reclaim_mode", 0, ZONE_RECLAIM_BITS, 0, offsetof(struct mainline, zone_reclaim),
+	 NULL, "vm.zone_reclaim_mode, as of the policy zone_reclaim_mode."},
 	{0},
 };
 
@@ -222,7 +226,7 @@ const struct policy_ops mainline_policy = {
 	.tick_ns = mainline_tick_ns,
 	.alloc_batch = mainline_alloc_batch,
 	.huge_plan = mainline_huge_plan,
-	.zone_reclaim_distance = mainline_zone_reclaim_distance,
+	.zone_reclaim = mainline_zone_reclaim,
 	.proactiveness = mainline_proactiveness,
 	.lock_costs = mainline_lock_costs,
 	.nofragment = mainline_nofragment,

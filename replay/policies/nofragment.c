@@ -31,6 +31,13 @@ static enum nofragment_span widest_span(const struct nofragment *nf)
 	return nf->v50_bug ? NOFRAGMENT_OFF : spans[nf->mode];
 }
 
+/* lowzone and off only place pages; always waits for reclaim and compaction. */
+static bool nofragment_feedback(const struct policy *self, const struct kernel *row)
+{
+	(void)row;
+	return widest_span(self->state) == NOFRAGMENT_ALWAYS;
+}
+
 static enum nofragment_span nofragment_nofragment(struct policy *self, const struct model *m,
 						  const struct request *rq,
 						  const struct zone *preferred)
@@ -148,9 +155,10 @@ const struct policy_ops nofragment_policy = {
 	.name = "nofragment",
 	.doc = "How hard to try before mixing migratetypes in a pageblock.",
 	.kernel = "5.1 (lowzone), 6.15 (always)",
-	.tier = "A; mode=always: B",
+	.tier = "A",
 	.state_size = sizeof(struct nofragment),
 	.params = nofragment_params,
+	.feedback = nofragment_feedback,
 	.nofragment = nofragment_nofragment,
 	.on_fallback = count_allowed,
 	.on_unmixed = count_refused,

@@ -58,7 +58,8 @@ static int daemons_new(struct reclaim_run *run, struct error *err)
 
 	run->kswapds = calloc(nodes, sizeof(*run->kswapds));
 	run->kcompactds = calloc(nodes, sizeof(*run->kcompactds));
-	if (!run->kswapds || !run->kcompactds)
+	run->near_tasks = calloc(nodes, sizeof(*run->near_tasks));
+	if (!run->kswapds || !run->kcompactds || !run->near_tasks)
 		return fail(err, ENOMEM, "no memory for the daemons of %zu nodes", nodes);
 	for (int node = 0; node < (int)nodes; node++) {
 		kswapd_init(&run->kswapds[node], run->model, node);
@@ -71,6 +72,7 @@ void reclaim_run_free(struct reclaim_run *run)
 {
 	free(run->kcompactds);
 	free(run->kswapds);
+	free(run->near_tasks);
 	free(run->first_checks);
 	free(run->checks.rows);
 	free(run->first_steps);
@@ -430,10 +432,46 @@ static bool direct(void *self, const struct zonelist *list, const struct request
 	return freed || ready;
 }
 
+/*
+ * Whether the LRU of the recording frees nothing in a reclaim with these rights:
+ * lru_gen_shrink_node, 6.3 to 7.3. On the older LRU it frees clean and unmapped pages. The tape
+ * does not show which these are, so without both rights the model has none to free.
+ */
+static bool may_free(const struct model *m)
+{
+	int whole = ZONE_RECLAIM_WRITE | ZONE_RECLAIM_UNMAP;
+
+	return (m->zone_reclaim.mode & whole) == whole;
+}
+
+/* The recorded try that a try of the model follows; NULL if the recording had another mode. */
+static const struct scan_row *recorded_try(const struct reclaim_run *run, int node)
+{
+	const struct model *m = run->model;
+
+	if (m->zone_reclaim.mode != m->recorded_zone_reclaim)
+		return NULL;
+	return scan_near(&run->pace, m->now.ts, tape_node(m, node));
+}
+
+/* PGDAT_RECLAIM_LOCKED: one task at a time reclaims on a node. */
+static bool others_reclaim(struct reclaim_run *run, int node, uint64_t ns)
+{
+	const struct moment *now = &run->model->now;
+	struct stalled_task *t = &run->near_tasks[node];
+
+	if (now->ts < t->end && now->pid != t->pid)
+		return true;
+	*t = (struct stalled_task){now->ts, now->ts + ns, now->pid};
+	return false;
+}
+
+/* node_reclaim, 5.10 to 7.3. */
 static bool node_reclaim(void *self, const struct zone *zone, const struct request *rq)
 {
 	struct reclaim_run *run = self;
-	int64_t pages = 1ll << rq->order > CLUSTER ? 1ll << rq->order : CLUSTER, freed;
+	const struct scan_row *recorded = recorded_try(run, zone->node);
+	int64_t pages = 1ll << rq->order > CLUSTER ? 1ll << rq->order : CLUSTER, freed = 0;
 	struct reclaim_row row = {
 		.kind = RECLAIM_KIND_NODE_RECLAIM_BEGIN,
 		.node = zone->node,
@@ -442,11 +480,18 @@ static bool node_reclaim(void *self, const struct zone *zone, const struct reque
 		.gfp_flags = rq->gfp_flags,
 	};
 
+	if (others_reclaim(run, zone->node, recorded ? recorded->ns : 0))
+		return false;
+	zone_counters(run->model, zone)->node_reclaims++;
 	emit_reclaim(&run->rows, &row);
-	freed = reclaim_supply_take(&run->supply, zone->node, rq->class_zone, pages);
+	if (recorded)
+		pages = (int64_t)recorded->freed;
+	if (pages && (recorded || may_free(run->model)))
+		freed = reclaim_supply_take(&run->supply, zone->node, rq->class_zone, pages);
 	row.kind = RECLAIM_KIND_NODE_RECLAIM_END;
 	row.nr_reclaimed = freed;
 	row.order = -1;
+	row.after_ns = recorded ? recorded->ns : 0;
 	emit_reclaim(&run->rows, &row);
 	return freed > 0;
 }

@@ -89,12 +89,13 @@ struct reclaim_run {
 	unsigned next_task;
 	struct stalled_task stalled_tasks[RECLAIMING_TASKS]; /* a ring as well */
 	unsigned next_stalled;
-	struct kswapd *kswapds;       /* [node] */
-	struct kcompactd *kcompactds; /* [node] */
-	uint64_t quiet_checks;        /* by kcompactd, long after a row of `event` */
-	uint64_t due;                 /* ns of a daemon's next step at the earliest; 0: unknown */
-	bool stalled;                 /* the running request waited for kswapd */
-	bool at_entry;                /* the running request is a recorded entry */
+	struct stalled_task *near_tasks; /* [node] the last one to reclaim there for zone_reclaim */
+	struct kswapd *kswapds;          /* [node] */
+	struct kcompactd *kcompactds;    /* [node] */
+	uint64_t quiet_checks;           /* by kcompactd, long after a row of `event` */
+	uint64_t due;  /* ns of a daemon's next step at the earliest; 0: unknown */
+	bool stalled;  /* the running request waited for kswapd */
+	bool at_entry; /* the running request is a recorded entry */
 };
 
 /* Whether the run reads a table: reclaim, reclaimed, compaction, service or scan. */

@@ -53,6 +53,7 @@ int scan_pace_load(struct scan_pace *pace, const struct scan_columns *columns, s
 			.compacts = columns->what[i] == SCAN_WHAT_COMPACTION ||
 				    columns->what[i] == SCAN_WHAT_DIRECT_COMPACTION,
 			.costly = columns->page_order[i] > PCP_MAX_ORDER,
+			.near = columns->what[i] == SCAN_WHAT_NODE,
 		};
 	}
 	return 0;
@@ -81,7 +82,7 @@ static size_t first_from(const struct scan_pace *pace, uint64_t ts)
 
 static bool is_of(const struct scan_row *row, const struct scan_cursor *cursor)
 {
-	return !row->direct && !row->compacts && row->node == cursor->node &&
+	return !row->direct && !row->compacts && !row->near && row->node == cursor->node &&
 	       (cursor->class_zone < 0 || row->class_zone == cursor->class_zone);
 }
 
@@ -163,7 +164,8 @@ const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_curso
 static bool is_like(const struct scan_row *row, const struct scan_row *wanted)
 {
 	return row->direct == wanted->direct && row->compacts == wanted->compacts &&
-	       row->costly == wanted->costly;
+	       row->costly == wanted->costly && row->near == wanted->near &&
+	       (!row->near || row->node == wanted->node);
 }
 
 /* The first row like `wanted` from `ts` on, else the last before; NULL if there is none. */
@@ -187,6 +189,13 @@ const struct scan_row *scan_direct(const struct scan_pace *pace, uint64_t ts, bo
 	const struct scan_row *row = nearest(pace, ts, &wanted);
 
 	return row ? row : &all_at_once;
+}
+
+const struct scan_row *scan_near(const struct scan_pace *pace, uint64_t ts, int node)
+{
+	const struct scan_row wanted = {.near = true, .node = (uint16_t)node};
+
+	return nearest(pace, ts, &wanted);
 }
 
 bool scan_frees(const struct scan_pace *pace, uint64_t ts, const struct scan_row *direct)

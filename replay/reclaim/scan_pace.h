@@ -27,6 +27,7 @@ struct scan_row {
 	bool spent;              /* the pass went down to priority 1 */
 	bool direct, costly;     /* by an allocation; for an order above PCP_MAX_ORDER */
 	bool compacts;           /* a run of compaction: `scanned` moved or failed, `freed` moved */
+	bool near;               /* a try to reclaim on a near node (zone_reclaim_mode) */
 };
 
 struct scan_pace {
@@ -65,6 +66,12 @@ const struct scan_row *scan_next(const struct scan_pace *pace, struct scan_curso
 
 /* The first direct reclaim from `ts` on, for costly orders or others, else the last before. */
 const struct scan_row *scan_direct(const struct scan_pace *pace, uint64_t ts, bool costly);
+
+/*
+ * The first try to reclaim on that node of the tape (zone_reclaim_mode) that ends from `ts` on,
+ * else the last before; NULL if the record has none.
+ */
+const struct scan_row *scan_near(const struct scan_pace *pace, uint64_t ts, int node);
 
 /*
  * Whether the record shows that reclaim freed pages around `ts`: by its direct reclaims, else, if

@@ -35,7 +35,7 @@ from .oracle import (
     ZoneSpec,
 )
 from .oracle.compaction import Goal, reclaim_leaves, suits
-from .oracle.feedback import Call, Feedback, Turns
+from .oracle.feedback import Call, Feedback, Turns, near_reclaim
 from .oracle.slow_path import ASYNC, LIGHT
 from .oracle.watermark import Rights
 from .outcome import Outcome, difference, feed
@@ -362,6 +362,14 @@ def test_memory_tiering_balances_at_the_promo_watermark(vector: tuple[str, ...])
     for i in range(singles):
         here.buddy.insert(here.buddy.start + 2 * i, 0, MOVABLE)
     assert machine.balanced(0, 0, "NORMAL") == bool(balanced)
+
+
+@pytest.mark.parametrize("vector", _vectors("FOR_EACH_NEAR"), ids=" ".join)
+def test_a_try_on_a_near_node_frees_what_its_rights_and_the_record_allow(
+    vector: tuple[str, ...],
+) -> None:
+    mode, recorded, freed, order, expected = map(int, vector)
+    assert near_reclaim(mode, recorded, None if freed < 0 else freed, order) == expected
 
 
 @pytest.mark.parametrize("vector", _vectors("FOR_EACH_STALL"), ids=" ".join)

@@ -69,7 +69,8 @@ class Plan:
         }[self.warm_ups]
         predicted = "recorded, but not predicted: no policy of the model has this setting"
         if switch.policy:
-            predicted = f"each value from the tapes of the other, reclaim {switch.reclaim}"
+            predicted = "each value from the tapes of the other"
+            predicted += f", reclaim {mode}" if (mode := switch.reclaim(b, a)) else ""
         return [
             f"setting     {switch.name} (/{switch.file}): {switch.doc}",
             *([f"note        {switch.note}"] if switch.note else []),
@@ -95,7 +96,7 @@ class Plan:
             "tapes": [run.tape for run in self.runs],
             "compared": list(self.switch.metrics),
             "predicted": self.switch.policy is not None,
-            "reclaim": self.switch.reclaim if self.switch.policy else None,
+            "reclaim": self.switch.reclaim(*reversed(self.values)),
         }
 
 

@@ -18,7 +18,8 @@ from pagetape.asking.interval import KINDS, Ratio, interval, kind_of, ratio
 from pagetape.replaying import ensemble, replay_span
 from pagetape.replaying.engine_run import Progress
 from pagetape.replaying.model_error import recorded_metrics
-from pagetape.replaying.playback import Run, Source, check
+from pagetape.replaying.playback import Run, Source, check, in_mode, without_verdict
+from pagetape.replaying.reclaim_mode import AUTO
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.replaying.warm_start import warmed
 from pagetape.schemas.tape import Tape
@@ -50,6 +51,11 @@ def _pairs(tape: Tape, run: Run, warm: bool, nr: int, progress: Progress) -> Pai
     return {name: (other[name], recorded_rules[name]) for name in other if name in recorded_rules}
 
 
+def _run(switch: Switch, tape: Tape, value: str) -> Run:
+    """The run that predicts a value, in the mode of its tier."""
+    return in_mode(tape, Run("auto", switch.policies(value, tape)), AUTO)
+
+
 @dataclass(frozen=True)
 class Prediction:
     """One metric under the other value, from the tapes of one value."""
@@ -66,8 +72,8 @@ def predict(
     switch: Switch, tapes: Sequence[Path], value: str, warm: bool, nr: int, bar: Bar
 ) -> dict[str, Prediction]:
     """The metrics of the switch at `value`, from `nr` members of each tape recorded under the
-    other value; {} for a switch without a policy. A tape counts in the metrics in which the model
-    follows it. `warm`: before each live run under `value`, the
+    other value, without tapes that get no verdict; {} for a switch without a policy. A tape counts
+    in the metrics in which the model follows it. `warm`: before each live run under `value`, the
     command had run under it, too."""
     if switch.policy is None or not nr:
         return {}
@@ -76,7 +82,9 @@ def predict(
     kinds = set()
     for path in tapes:
         tape = Tape(path)
-        run = Run("auto", switch.policies(value, tape), switch.reclaim)
+        run = _run(switch, tape, value)
+        if without_verdict(tape, run):
+            continue
         kinds.add(replay_span.kind(tape))
         with bar(f"{path.stem} as {switch.name}={value}") as progress:
             found = _pairs(tape, run, warm, nr, progress)
@@ -87,6 +95,8 @@ def predict(
                 continue
             for values, more in zip(together.setdefault(name, ([], [])), pairs, strict=True):
                 values.extend(more)
+    if not kinds:
+        return {}
     kind = max(kinds, key=KINDS.index)  # one partial recording makes the prediction partial
     return {
         name: _prediction(name, together.get(name), whys, kind)
@@ -122,6 +132,15 @@ def _prediction(
     this, own = members
     found = ratio(name, this, own, kind)
     return Prediction(found, median(own), median(this), followed, len(whys))
+
+
+def unjudged(switch: Switch, tapes: Sequence[Path], value: str) -> list[str]:
+    """Why tapes do not predict the other value: lines with the tape's name."""
+    if switch.policy is None:
+        return []
+    opened = {path.name: Tape(path) for path in tapes}
+    reasons = ((name, without_verdict(t, _run(switch, t, value))) for name, t in opened.items())
+    return [f"{name}: {why}" for name, why in reasons if why]
 
 
 def partial(tapes: Sequence[Path]) -> list[str]:

@@ -156,6 +156,13 @@ class Result:
             "lengths_s": {
                 side: _spread([duration_s(Tape(path)) for path in tapes[side]]) for side in _OTHER
             },
+            "unjudged": [
+                line
+                for side in tapes
+                for line in predict.unjudged(
+                    self.switch, tapes[side], self.plan["values"][_OTHER[side]]
+                )
+            ],
             "partial": [name for side in tapes for name in predict.partial(tapes[side])],
             "missing": [name for name in names if name not in rows],
             "metrics": metrics,
@@ -277,6 +284,7 @@ def text(found: dict[str, Any]) -> str:
     lines += _lengths(found)
     if not found["predicted"]:
         lines.append(f"not predicted: no policy of the model has {found['switch']}")
+    lines += [f"not predicted: {line}" for line in found["unjudged"]]
     lines += _followed(found)
     if found["missing"]:
         lines.append(f"not on every tape: {', '.join(found['missing'])}")

@@ -2,7 +2,7 @@
 """The switches: settings of the kernel that `pagetape ab` changes, and what is compared for each.
 
 The metrics of a switch were chosen before its first recording: what the kernel's rule acts on.
-A switch with a policy is predicted. A policy whose effect goes through reclaim needs R1.
+A switch with a policy is predicted, in the reclaim mode of the policy's tier (reclaim_mode.py).
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pagetape import _replay
 from pagetape.schemas.tape import Tape, TapeError
+from pagetape.tapes.machine import SYSCTLS
 
 _SYSCTL = "proc/sys/vm"
 _THP = "sys/kernel/mm/transparent_hugepage"
@@ -33,7 +36,6 @@ class Switch:
     metrics: tuple[str, ...]
     values: range | tuple[str, ...]
     policy: str | None = None  # SPEC with {value} and sysctls of the tape; None: not predicted
-    reclaim: str = "R1"
     gap: range = range(0)  # numbers in `values` that the kernel refuses
     settle_s: float = 0  # from a write until its own effects are over
     follows: str | None = None  # a file that the kernel may change with the setting
@@ -56,6 +58,20 @@ class Switch:
             raise ValueError(f"{number} is not 0, and not {self.gap.stop} or more")
         return str(number)
 
+    def reclaim(self, value: str, recorded: str) -> str | None:
+        """The reclaim mode of the prediction of a value from tapes of another; None without one.
+
+        It is that of the policy's tier, if the tapes recorded reclaim.
+        """
+        if self.policy is None:
+            return None
+        known = {self.name.partition(".")[2]: int(recorded)} if self.name in SYSCTLS else {}
+        spec = self.policy.format(value=value, scale="-1")
+        newest = str(_replay.kernels()[-1]["name"])
+        with suppress(_replay.EngineError):  # a value out of the policy's range
+            return "R1" if _replay.feedback((spec,), kernel=newest, sysctls=known) else "R0"
+        return None
+
     def policies(self, value: str, tape: Tape) -> tuple[str, ...]:
         """The policies of the model for this value, on a tape recorded under another."""
         assert self.policy is not None
@@ -77,7 +93,6 @@ SWITCHES = (
         ),
         range(_MOST + 1),
         policy="pcp:percpu_pagelist_high_fraction={value}",
-        reclaim="R0",
         gap=range(1, 8),
     ),
     Switch(

@@ -12,6 +12,7 @@ from pagetape.api.relation import html_table
 from pagetape.asking import comparison_table, headline, policy_effect
 from pagetape.asking.comparison import Comparison
 from pagetape.pages.svg import Bar
+from pagetape.tapes import fallback_unit
 
 
 class Compared:
@@ -76,6 +77,7 @@ class Played:
             *self._result["kernel_warnings"],
             *policy_effect.lines(self._result["policies_effect"]),
             *headline.sentences(found, self._what),
+            *filter(None, (fallback_unit.why_not(self._result), self._result["no_verdict"])),
         ]
 
     def __getitem__(self, metric: str) -> dict[str, Any]:

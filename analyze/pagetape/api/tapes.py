@@ -23,7 +23,7 @@ from pagetape.asking import query
 from pagetape.asking.database import Database, Span, labels
 from pagetape.replaying import presets, reclaim_mode
 from pagetape.replaying.ensemble import DEFAULT
-from pagetape.replaying.playback import NewTape, Run, Source, check, is_own
+from pagetape.replaying.playback import NewTape, Run, Source, check, in_mode, is_own
 from pagetape.replaying.prediction import compare as compare_tapes
 from pagetape.replaying.prediction import label, predict
 from pagetape.replaying.validation import inferred, preferences
@@ -158,8 +158,8 @@ class Tapes:
         if reclaim not in modes:
             raise Error(f"no reclaim mode '{reclaim}' (there are: {', '.join(modes)})")
         with explained():
-            run = Run(kernel, stack, reclaim_mode.chosen(reclaim, stack, [tape], ()))
-            check(tape, run)
+            check(tape, Run(kernel, stack))
+            run = in_mode(tape, Run(kernel, stack), reclaim)
             what = None if is_own(tape, run) else label(run)
             source = Source(tape, inferred(tape), preferences(tape))
             home = Path(tempfile.mkdtemp(prefix="pagetape-replay-")) if output is None else None

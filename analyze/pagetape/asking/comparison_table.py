@@ -6,7 +6,7 @@ from __future__ import annotations
 from pagetape import answer, terminal
 from pagetape.asking import policy_effect
 from pagetape.asking.comparison import Comparison, Metric, Side
-from pagetape.asking.no_verdict import NOT_FOLLOWED
+from pagetape.asking.no_verdict import NOT_FOLLOWED, of_run
 from pagetape.asking.phrase import SUMS, UNCHECKED, change, predicted
 from pagetape.tapes.kernel_rows import named
 
@@ -72,10 +72,11 @@ def _about(side: Side) -> str:
     return f"{side.role}: kernel {named(side.run['kernel'])}, {' + '.join(side.run['policies'])}"
 
 
-def _of_pair(found: Comparison, label: str) -> list[str]:
+def _of_pair(found: Comparison, side: Side) -> list[str]:
     """What to know about a tape and the one that it is compared with."""
+    label = side.label
     unpaired = found.unpaired.get(label)
-    lines = [found.incomparable.get(label), found.beside.get(label)]
+    lines = [of_run(side.run), found.incomparable.get(label), found.beside.get(label)]
     lines.append(unpaired and f"no interval of the difference: {unpaired}")
     return [line for line in lines if line]
 
@@ -104,7 +105,7 @@ def notes(found: Comparison) -> list[str]:
     said += [
         f"{answer.visible(side.label)}: {answer.visible(line)}"
         for side in found.sides
-        for line in [*side.kernel_warnings, *side.absent, *_of_pair(found, side.label)]
+        for line in [*side.kernel_warnings, *side.absent, *_of_pair(found, side)]
     ]
     said += [
         f"{answer.visible(side.label)}: {answer.visible(line)}"

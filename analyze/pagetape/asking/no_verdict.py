@@ -98,6 +98,11 @@ def short(why: str) -> str:
     return why.partition(":")[0]
 
 
+def in_line(why: str) -> str:
+    """A reason beside a metric: that of a whole run is short, because its text stands once."""
+    return short(why) if why.startswith("no verdict") else why
+
+
 def follows(metric: str, recorded: float | None, own: Rules | None) -> bool | None:
     """Whether the model follows the tape in a metric; None if that cannot be checked."""
     if recorded is None or own is None:

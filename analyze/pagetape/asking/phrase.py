@@ -7,6 +7,7 @@ from typing import Any
 
 from pagetape.asking.comparison import Difference
 from pagetape.asking.interval import Interval
+from pagetape.asking.no_verdict import in_line
 from pagetape.asking.success import Success
 
 
@@ -70,7 +71,7 @@ def change(difference: Difference | None) -> str:
     if difference is None:
         return "-"
     if difference.no_verdict is not None:
-        return difference.no_verdict
+        return in_line(difference.no_verdict)
     value, low, high = difference.value, difference.low, difference.high
     assert value is not None
     percent = "" if difference.percent is None else f" ({difference.percent:+.1f} %)"

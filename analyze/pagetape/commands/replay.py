@@ -16,7 +16,7 @@ from pagetape.asking.phrase import between, number
 from pagetape.commands import completion, options
 from pagetape.numa_maps import parse
 from pagetape.replaying import divergence, hindsight, kernels, preference, presets, reclaim_mode
-from pagetape.replaying.playback import NewTape, Run, Source, check, is_own
+from pagetape.replaying.playback import NewTape, Run, Source, check, in_mode, is_own
 from pagetape.replaying.prediction import label, predict
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape, TapeError
@@ -84,10 +84,7 @@ def _text(result: dict[str, Any], counters: bool) -> str:
 def _answer(result: dict[str, Any], run: Run) -> str:
     """What the policies decided, and the headline metrics."""
     found = headline.headlines(result["metrics"])
-    notes = (
-        fallback_unit.why_not(result),
-        reclaim_mode.no_verdict(run.reclaim, run.policies, run.policy_libs),
-    )
+    notes = fallback_unit.why_not(result), result["no_verdict"]
     return "\n".join(
         [
             *policy_effect.lines(result["policies_effect"]),
@@ -130,9 +127,9 @@ def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ..
     type=click.Choice((reclaim_mode.AUTO, *reclaim_mode.MODES)),
     default=reclaim_mode.AUTO,
     show_default=True,
-    help="auto: R1 for policies that act through reclaim (watermarks, boosts, stalls, rules of "
-    "kswapd), if the tape recorded reclaim; R0 for others. R0: reclaim frees pages at the recorded "
-    "times; wakes and boosts are only counted. "
+    help="auto: R1 for policies and kernels that act through reclaim or compaction (tier B), if "
+    "the tape recorded reclaim; R0 for others. R0: reclaim frees pages at the recorded times; "
+    "wakes and boosts are only counted, and tier B gets no verdict. "
     "R1: the model's kswapd and stalled allocations reclaim the recorded pages when the model "
     "needs them, then the oldest pages of requests with the same gfp flags, and its kcompactd "
     "moves pages. R2: as R1, but then the oldest pages of every MOVABLE request (synthetic).",
@@ -223,11 +220,11 @@ def command(
     loss = Loss.of(source)  # an unreadable tape leaves no output
     stack, parts = options.on_nodes([source], node_map, presets.expand(policies))
     memory_policies = _known_preferences(source, numa_maps) if numa_maps else ()
-    reclaim = reclaim_mode.chosen(reclaim, stack, [source], policy_libs)
-    run = Run(kernel, stack, reclaim, policy_libs, preferred, memory_policies, parts, assisted)
-    options.check_policies(run.policies, policy_libs)
+    options.check_policies(stack, policy_libs)
     console.report(kernels.note(source, kernel))
-    if explain and (reclaim != "R0" or not is_own(source, run)):
+    run = Run(kernel, stack, "R0", policy_libs, preferred, memory_policies, parts, assisted)
+    run = in_mode(source, run, reclaim)
+    if explain and (run.reclaim != "R0" or not is_own(source, run)):
         raise click.BadParameter(
             "needs the tape's own kernel and policy, and R0",
             param_hint="--explain",

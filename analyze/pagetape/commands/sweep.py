@@ -137,10 +137,7 @@ def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...], wide: bool) -> 
             f"{letter}  {name}: {metric['unit']}, tier {metric['tier']}, {words},"
             f" own rules {_by_mode(own[name])}"
         )
-    key += dict.fromkeys(filter(None, map(fallback_unit.why_not, runs)))
-    key += dict.fromkeys(
-        filter(None, (reclaim_mode.no_verdict(run["reclaim"], run["policies"]) for run in runs))
-    )
+    key += sweep.not_compared(runs)
     idle = [line for run in runs for line in policy_effect.without_choice(run["policies_effect"])]
     return "\n".join([terminal.table(columns, lines, wide=wide), "", *key, *dict.fromkeys(idle)])
 
@@ -335,7 +332,7 @@ def command(
     for stack, _ in machines:
         options.check_policies(stack, policy_libs)
     matrix = itertools.product(machines, kernel_rows, reclaims, preferred_nodes)
-    runs = _runs(matrix, policy_libs, list(opened.values()))
+    runs = _runs(matrix, policy_libs)
     if html is not None:
         output.check_file_free(html, replace=True, mark=MARK, inputs=tapes)
     threads = jobs or len(os.sched_getaffinity(0))
@@ -373,18 +370,10 @@ def command(
 def _runs(
     matrix: Iterable[tuple[tuple[tuple[str, ...], tuple[int, ...]], str, str, str]],
     libs: tuple[str, ...],
-    tapes: list[Tape],
 ) -> list[Run]:
     """The runs of (policies and node of each CPU, kernel, reclaim mode, preferred node)."""
     return [
-        Run(
-            kernel,
-            stack,
-            reclaim_mode.chosen(mode, stack, tapes, libs),
-            libs,
-            preferred,
-            cpu_parts=parts,
-        )
+        Run(kernel, stack, mode, libs, preferred, cpu_parts=parts)
         for (stack, parts), kernel, mode, preferred in matrix
     ]
 

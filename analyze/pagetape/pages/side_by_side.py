@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pagetape.answer import markup
 from pagetape.asking.comparison import Comparison, Metric, Side
+from pagetape.asking.no_verdict import of_run
 from pagetape.asking.phrase import SUMS, change, predicted
 from pagetape.pages import svg
 from pagetape.pages.document import legend
@@ -56,7 +57,11 @@ def side_by_side(found: Comparison) -> str:
     )
     said = [
         f"<p class=bad>{markup(f'{label}: {line}')}.</p>"
-        for lines in (found.beside, found.unpaired)
+        for lines in (
+            {side.label: why for side in found.sides if (why := of_run(side.run))},
+            found.beside,
+            found.unpaired,
+        )
         for label, line in lines.items()
     ]
     shown = {side.role for side in found.sides}

@@ -13,7 +13,7 @@ from pagetape.asking import no_verdict, policy_effect
 from pagetape.asking.comparison import Difference
 from pagetape.asking.phrase import change, own_rules, recorded, signed, this_run
 from pagetape.pages.document import document, table
-from pagetape.replaying.sweep import kernel_warnings, words
+from pagetape.replaying.sweep import kernel_warnings, not_compared, words
 from pagetape.tapes.kernel_rows import named
 
 _FULL = 60  # per cent of colour in a cell that changed by a factor of two, or to nothing
@@ -107,6 +107,7 @@ def sweep_page(
             f"<h2>{markup(tape)}</h2><p>{answer.amount(len(of_tape), 'run')};"
             f" events lost: {lost}.</p>",
             *(f"<p class=bad>{markup(line)}.</p>" for line in kernel_warnings(of_tape)),
+            *(f"<p>{markup(line)}.</p>" for line in not_compared(of_tape)),
             _matrix(of_tape, metrics),
             f"<details><summary>Every metric</summary>{_matrix(of_tape, every)}</details>",
         ]

@@ -8,7 +8,7 @@ import copy
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -18,7 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagetape import _replay
-from pagetape.replaying import hindsight, kernels, reclaim_input, replay_span, start_variation
+from pagetape.replaying import (
+    hindsight,
+    kernels,
+    reclaim_input,
+    reclaim_mode,
+    replay_span,
+    start_variation,
+)
 from pagetape.replaying.engine_run import (
     EngineRun,
     Progress,
@@ -67,7 +74,7 @@ class Run:
 
     kernel: str  # a row of the feature matrix, or "auto"
     policies: tuple[str, ...]
-    reclaim: str = "R0"
+    reclaim: str = "R0"  # one of reclaim_mode.MODES
     policy_libs: tuple[str, ...] = ()  # shared objects with policies from outside the tree
     preference: str = "auto"  # one of preference.MODES
     memory_policies: tuple[tuple[int, str], ...] = ()  # by thread: preference.known_preferences()
@@ -116,27 +123,22 @@ def synthetic(run: Run) -> list[str]:
     return found
 
 
-def run_tier(run: Run) -> str:
-    """A if the run is placement only, B if its reclaim mode or a policy models feedback."""
-    known = {policy["name"]: str(policy["tier"]) for policy in _replay.policies(run.policy_libs)}
-    tiers = [_policy_tier(spec, known) for spec in run.policies]
-    return "B" if run.reclaim != "R0" or "B" in tiers else "A"
+def in_mode(tape: Tape, run: Run, mode: str) -> Run:
+    """The run in a reclaim mode, or for "auto" in that of its tier (reclaim_mode.chosen)."""
+    about = run.kernel, run.policies, run.policy_libs
+    return replace(run, reclaim=reclaim_mode.chosen(mode, tape, *about))
 
 
-def _policy_tier(spec: str, known: dict[str, str]) -> str:
-    """The tier of a policy under its settings; "A; mode=always: B" has tier B for that setting."""
-    name, _, settings = spec.partition(":")
-    tier, *others = known[name].split("; ")
-    for other in others:
-        setting, _, its = other.partition(": ")
-        if setting in settings.split(","):
-            return its
-    return tier
+def run_tier(tape: Tape, run: Run) -> str:
+    """A if the run is placement only, B if its mode, a policy or its kernel row has feedback."""
+    about = run.kernel, run.policies, run.policy_libs
+    return "B" if run.reclaim != "R0" or reclaim_mode.acting(tape, *about) else "A"
 
 
-def tier(name: str, run: Run) -> str:
-    """The tier of one total of the run."""
-    return "B" if name in _FEEDBACK else run_tier(run)
+def without_verdict(tape: Tape, run: Run) -> str | None:
+    """Why the run's difference to the own rules is no verdict; None if it is one."""
+    about = run.kernel, run.policies, run.policy_libs
+    return reclaim_mode.no_verdict(run.reclaim, tape, *about)
 
 
 class Source:
@@ -352,7 +354,8 @@ def made_by(tape: Tape, run: Run) -> dict[str, Any]:
         "fallback_events": _fallback_events(tape, run, about["kernel"]),
         "recording": replay_span.kind(tape),
         "clock": tape.clock,
-        "tier": run_tier(run),
+        "tier": run_tier(tape, run),
+        "no_verdict": without_verdict(tape, run),
         "synthetic": synthetic(run),
     }
 
@@ -438,7 +441,8 @@ class Playback:
         return self._result()
 
     def _result(self) -> dict[str, Any]:
-        of_run = {"tier": run_tier(self._run)}
+        made = made_by(self._source.tape, self._run)
+        of_run = {"tier": made["tier"]}
         effects = [dict(effect) | of_run for effect in self._playing.engine.policies_effect]
         self._output.finish(self._source, effects)
         totals = dict(self._playing.engine.totals)
@@ -448,14 +452,14 @@ class Playback:
             known = list(totals)
             for name in known[known.index(_FIRST_OF_FEEDBACK) :]:
                 del totals[name]
-        return made_by(self._source.tape, self._run) | {
+        return made | {
             "events": events,
             "events_per_s": events / seconds if seconds else None,
             "anomalies": self._output.anomalies,
             "preference": shares(self._preference, self._run.preference),
             "hindsight": begin.coverage if (begin := self._source.begin) else None,
             "totals": {
-                name: {"value": value, "tier": tier(name, self._run)}
+                name: {"value": value, "tier": "B" if name in _FEEDBACK else made["tier"]}
                 for name, value in totals.items()
             },
             "policies_effect": effects,

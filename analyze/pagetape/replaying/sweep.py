@@ -19,7 +19,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -39,11 +39,19 @@ from pagetape.replaying import (
     presets,
 )
 from pagetape.replaying.engine_run import Progress, silent
-from pagetape.replaying.playback import Playback, Run, Source, identity, is_own, made_by
+from pagetape.replaying.playback import (
+    Playback,
+    Run,
+    Source,
+    identity,
+    in_mode,
+    is_own,
+    made_by,
+)
 from pagetape.replaying.prediction import with_intervals
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import cache, output, temporary
+from pagetape.tapes import cache, fallback_unit, output, temporary
 from pagetape.tapes.loss import Loss
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -80,6 +88,12 @@ def words(result: dict[str, Any]) -> str:
 def kernel_warnings(results: Sequence[dict[str, Any]]) -> list[str]:
     """The different warnings of runs about their kernel rows."""
     return list(dict.fromkeys(line for run in results for line in run["kernel_warnings"]))
+
+
+def not_compared(results: Sequence[dict[str, Any]]) -> list[str]:
+    """The different reasons why figures of runs are not compared with the own rules."""
+    found = (line for run in results for line in (fallback_unit.why_not(run), run["no_verdict"]))
+    return list(dict.fromkeys(filter(None, found)))
 
 
 @dataclass(frozen=True)
@@ -147,7 +161,7 @@ class Plan:
 
 
 def plan(path: Path, label: str, runs: Sequence[Run], members: int) -> Plan:
-    """Every run on a tape, once, as an ensemble of `members`.
+    """Every run on a tape, once, as an ensemble of `members`; "auto" is the mode of its tier.
 
     A run that cannot start has failed.
     """
@@ -158,7 +172,8 @@ def plan(path: Path, label: str, runs: Sequence[Run], members: int) -> Plan:
     failed = []
     for run in runs:
         try:
-            source.engine(run)
+            source.engine(replace(run, reclaim="R0"))  # a bad policy has no mode
+            run = in_mode(tape, run, run.reclaim)
             case = Case.of(tape, label, contents, run, members)
             cases.setdefault(case.name, case)
         except (OSError, ValueError) as e:

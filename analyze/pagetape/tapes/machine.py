@@ -27,10 +27,11 @@ SNAPSHOT = (
 )
 
 # Sysctls that are input of the engine.
-_SYSCTLS = (
+SYSCTLS = (
     "vm.watermark_boost_factor",
     "vm.compaction_proactiveness",
     "vm.defrag_mode",
+    "vm.zone_reclaim_mode",
     "vm.percpu_pagelist_high_fraction",
     "kernel.numa_balancing",
 )
@@ -47,6 +48,19 @@ _NR_ORDERS = 11
 def assumed_distances(nodes: list[dict[str, Any]], node: dict[str, Any]) -> list[int]:
     """The distances of a node without recorded ones: 10 to itself, 20 to all others."""
     return [10 if other["id"] == node["id"] else 20 for other in nodes]
+
+
+def sysctls(tape: Tape) -> dict[str, int]:
+    """The sysctls of the recording as arguments of the engine; raises TapeError for a bad one."""
+    given = tape.facts.get("sysctls") or {}
+    known = {}
+    for name in SYSCTLS:
+        setting = str(given.get(name, ""))
+        if setting and not (setting.isdecimal() and len(setting) < 10):
+            raise TapeError(errno.EINVAL, f"{tape.path}: sysctl {name} is '{setting}'")
+        if setting:
+            known[name.partition(".")[2]] = int(setting)
+    return known
 
 
 # The files of /proc that a replay needs, and those that show which pages are free at the start.
@@ -96,15 +110,7 @@ def topology(tape: Tape, *, free: bool = False) -> dict[str, Any]:
         )
     nodes = sorted(facts["nodes"], key=lambda node: int(node["id"]))
     home = {cpu: node["id"] for node in nodes for cpu in node.get("cpus", [])}
-    sysctls = facts.get("sysctls") or {}
-    known = {}
-    for name in _SYSCTLS:
-        setting = str(sysctls.get(name, ""))
-        if setting and not (setting.isdecimal() and len(setting) < 10):
-            raise TapeError(errno.EINVAL, f"{tape.path}: sysctl {name} is '{setting}'")
-        if setting:
-            known[name.partition(".")[2]] = int(setting)
-    return known | {
+    return sysctls(tape) | {
         "nr_cpus": facts["cpus"],
         "cpu_nodes": [home.get(cpu, 0) for cpu in range(facts["cpus"])],
         "node_distances": [

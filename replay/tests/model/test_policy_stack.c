@@ -98,6 +98,73 @@ static void every_choice_has_an_owner(void)
 	policy_stack_free(stack);
 }
 
+/* Whether the last policy of a spec acts through reclaim on 6.18; "" for mainline alone. */
+static bool acts(const char *recorded, const char *spec)
+{
+	const struct kernel *row;
+	struct policy_stack *stack;
+	bool found;
+
+	check(!kernel_find(&row, "6.18", NULL));
+	check(!policy_stack_new(&stack, policies, NULL));
+	check(!policy_stack_record(stack, recorded, NULL));
+	check(!policy_stack_add(stack, spec, NULL));
+	found = policy_stack_feedback(stack, stack->nr - 1, row);
+	policy_stack_free(stack);
+	return found;
+}
+
+static void the_tier_of_a_policy_follows_its_choices_and_parameters(void)
+{
+	static const struct {
+		const char *spec;
+		bool acts;
+	} cases[] = {
+		{"nofragment", false},
+		{"nofragment:mode=off", false},
+		{"nofragment:mode=always", true},
+		{"nofragment:mode=always,v50_bug=1", false}, /* the flag is never set */
+		{"fallback:kernel=6.17", false},
+		{"fallback:kernel=5.10", true}, /* boosts at every fallback */
+		{"watermark_boost", true},
+		{"thp_numa", true},
+		{"order_walk", true},
+		{"zone_reclaim_mode", true},
+		{"pcp:mode=fixed", false},
+		{"zonelist", false},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		check(acts("mainline", cases[i].spec) == cases[i].acts);
+}
+
+static void mainline_acts_through_reclaim_where_it_differs_from_the_recording(void)
+{
+	check(!acts("mainline", "mainline"));
+	check(!acts("mainline", "mainline:boost_factor=15000"));
+	check(acts("mainline", "mainline:boost_factor=0"));
+	check(acts("mainline:boost_factor=0", "mainline:boost_factor=15000"));
+	check(!acts("mainline:defrag_mode=1", "mainline"));
+	check(!acts("mainline:defrag_mode=1", "mainline:defrag_mode=1"));
+	check(acts("mainline:defrag_mode=1", "mainline:defrag_mode=0"));
+	check(acts("mainline:zone_reclaim_mode=1", "mainline:zone_reclaim_mode=0"));
+	check(acts("mainline", "mainline:proactiveness=0"));
+}
+
+/* A tier that a policy names may be B without such a choice, and never A with one. */
+static void no_policy_hides_a_choice_of_reclaim(void)
+{
+	for (const struct policy_ops *const *ops = policies + 1; *ops; ops++) {
+		bool owns = false;
+
+#define OWNS(choice) owns |= (*ops)->choice != NULL;
+		FOR_EACH_RECLAIM_CHOICE(OWNS)
+#undef OWNS
+		check(!owns || (*ops)->feedback || *(*ops)->tier == 'B');
+		check(!strcmp((*ops)->tier, "A") || !strcmp((*ops)->tier, "B"));
+	}
+}
+
 int main(void)
 {
 	test(bad_specs_say_why);
@@ -105,5 +172,8 @@ int main(void)
 	test(a_policy_answers_to_its_former_name);
 	test(two_owners_of_one_choice_are_refused_by_name);
 	test(every_choice_has_an_owner);
+	test(the_tier_of_a_policy_follows_its_choices_and_parameters);
+	test(mainline_acts_through_reclaim_where_it_differs_from_the_recording);
+	test(no_policy_hides_a_choice_of_reclaim);
 	return check_done();
 }

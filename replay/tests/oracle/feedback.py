@@ -35,6 +35,18 @@ LETTERS = {
 }
 
 
+def near_reclaim(mode: int, recorded_mode: int, recorded: int | None, order: int) -> int:
+    """Pages that a request frees on a near node (node_reclaim), where reclaim has enough to free.
+
+    A recording with the same mode shows it. Else only a reclaim with the rights to write (2) and to
+    unmap (4) frees any page: lru_gen_shrink_node does nothing without both, and without them the
+    pages that the older LRU could free are unknown.
+    """
+    if mode == recorded_mode and recorded is not None:
+        return recorded
+    return max(32, 1 << order) if {2, 4} <= {bit for bit in (1, 2, 4) if mode & bit} else 0
+
+
 class Call(NamedTuple):
     """A daemon is woken, or a request compacts."""
 

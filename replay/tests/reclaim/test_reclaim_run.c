@@ -389,9 +389,71 @@ static void a_stall_boosts_by_7_pageblocks_up_to_the_limit(void)
 	}
 }
 
+/* A task tries to reclaim on the node of zone NORMAL. Returns the pages that it freed. */
+static uint64_t reclaims_near(struct reclaim_machine *w, uint64_t ms, int pid, int order)
+{
+	uint64_t before = counters(w, NORMAL)->reclaimed_pages, freed;
+	const struct request rq = {
+		.gfp_flags = GFP_HIGHMEM | GFP_MOVABLE | GFP_DIRECT_RECLAIM,
+		.order = (uint8_t)order,
+		.class_zone = ZONE_MOVABLE,
+	};
+
+	w->toy.m->now = (struct moment){.ts = ms * MS, .pid = pid};
+	check(w->run.ops.node_reclaim(&w->run, normal_zone(w), &rq) ==
+	      (counters(w, NORMAL)->reclaimed_pages > before));
+	freed = counters(w, NORMAL)->reclaimed_pages - before;
+	return freed;
+}
+
+static void a_try_on_a_near_node_frees_what_its_rights_and_the_record_allow(void)
+{
+	static const struct {
+		int mode, recorded, yield, order;
+		uint64_t freed;
+	} vectors[] = {
+#define VECTOR(mode, recorded, yield, order, freed) {mode, recorded, yield, order, freed},
+		FOR_EACH_NEAR(VECTOR)
+#undef VECTOR
+	};
+
+	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
+		struct reclaim_machine w;
+
+		reclaim_machine_short(&w);
+		w.toy.m->zone_reclaim = (struct zone_reclaim){vectors[i].mode, RECLAIM_DISTANCE};
+		w.toy.m->recorded_zone_reclaim = (uint8_t)vectors[i].recorded;
+		if (vectors[i].yield >= 0)
+			record_scan(&w, (struct scan_row){.freed = (uint64_t)vectors[i].yield,
+							  .near = true});
+		check(reclaims_near(&w, 1, 7, vectors[i].order) == vectors[i].freed);
+		check(counters(&w, NORMAL)->node_reclaims == 1);
+		reclaim_machine_free(&w);
+	}
+}
+
+static void one_task_at_a_time_reclaims_on_a_near_node(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_short(&w);
+	w.toy.m->zone_reclaim = (struct zone_reclaim){1, RECLAIM_DISTANCE};
+	w.toy.m->recorded_zone_reclaim = 1;
+	record_scan(&w, (struct scan_row){.ns = 10 * MS, .freed = 20, .near = true});
+	check(reclaims_near(&w, 1, 7, 0) == 20);
+	check(reclaims_near(&w, 5, 8, 0) == 0); /* while task 7 reclaims there */
+	check(counters(&w, NORMAL)->node_reclaims == 1);
+	check(reclaims_near(&w, 6, 7, 0) == 20); /* its next request, which came later */
+	check(reclaims_near(&w, 17, 8, 0) == 20);
+	check(counters(&w, NORMAL)->node_reclaims == 3);
+	reclaim_machine_free(&w);
+}
+
 int main(void)
 {
 	test(a_stall_boosts_by_7_pageblocks_up_to_the_limit);
+	test(a_try_on_a_near_node_frees_what_its_rights_and_the_record_allow);
+	test(one_task_at_a_time_reclaims_on_a_near_node);
 	test(a_request_reclaims_as_often_as_its_order_and_flags_allow);
 	test(direct_reclaim_calls_the_shrinkers);
 	test(a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it);
