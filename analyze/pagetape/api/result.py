@@ -9,7 +9,7 @@ from pagetape.answer import markup
 from pagetape.api.error import Error
 from pagetape.api.figure import Figure, intervals
 from pagetape.api.relation import html_table
-from pagetape.asking import comparison_table, headline, policy_effect
+from pagetape.asking import comparison_table, headline, no_verdict, policy_effect
 from pagetape.asking.comparison import Comparison
 from pagetape.pages.svg import Bar
 from pagetape.tapes import fallback_unit
@@ -77,7 +77,7 @@ class Played:
             *self._result["kernel_warnings"],
             *policy_effect.lines(self._result["policies_effect"]),
             *headline.sentences(found, self._what),
-            *filter(None, (fallback_unit.why_not(self._result), self._result["no_verdict"])),
+            *filter(None, (fallback_unit.why_not(self._result), no_verdict.of_run(self._result))),
         ]
 
     def __getitem__(self, metric: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from pagetape import answer, console
-from pagetape.asking import headline, policy_effect
+from pagetape.asking import headline, no_verdict, policy_effect
 from pagetape.asking.phrase import between, number
 from pagetape.commands import completion, options
 from pagetape.numa_maps import parse
@@ -84,7 +84,7 @@ def _text(result: dict[str, Any], counters: bool) -> str:
 def _answer(result: dict[str, Any], run: Run) -> str:
     """What the policies decided, and the headline metrics."""
     found = headline.headlines(result["metrics"])
-    notes = fallback_unit.why_not(result), result["no_verdict"]
+    notes = fallback_unit.why_not(result), no_verdict.of_run(result)
     return "\n".join(
         [
             *policy_effect.lines(result["policies_effect"]),

@@ -55,13 +55,10 @@ def side_by_side(found: Comparison) -> str:
         "interval contains 0 is not shown by it. Where the recorded value lies outside the own "
         f"rules' interval, the model does not follow the tape, and there is no verdict. {SUMS}."
     )
+    unjudged = {side.label: why for side in found.sides if (why := of_run(side.run))}
     said = [
         f"<p class=bad>{markup(f'{label}: {line}')}.</p>"
-        for lines in (
-            {side.label: why for side in found.sides if (why := of_run(side.run))},
-            found.beside,
-            found.unpaired,
-        )
+        for lines in (unjudged, found.beside, found.unpaired)
         for label, line in lines.items()
     ]
     shown = {side.role for side in found.sides}

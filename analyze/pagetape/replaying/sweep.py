@@ -29,6 +29,7 @@ from typing import Any
 import pyarrow as pa
 
 from pagetape import answer
+from pagetape.asking import no_verdict
 from pagetape.replaying import (
     ensemble,
     fanout,
@@ -92,7 +93,9 @@ def kernel_warnings(results: Sequence[dict[str, Any]]) -> list[str]:
 
 def not_compared(results: Sequence[dict[str, Any]]) -> list[str]:
     """The different reasons why figures of runs are not compared with the own rules."""
-    found = (line for run in results for line in (fallback_unit.why_not(run), run["no_verdict"]))
+    found = (
+        line for run in results for line in (fallback_unit.why_not(run), no_verdict.of_run(run))
+    )
     return list(dict.fromkeys(filter(None, found)))
 
 
