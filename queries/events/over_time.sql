@@ -1,5 +1,7 @@
 -- Allocations, frees and zone-lock traffic over time.
 --
+-- Each interval from the first event to the last has a row, also one without an event.
+--
 -- Tier: A
 --
 -- Parameters:
@@ -13,8 +15,19 @@
 --   free_pages    BIGINT  Pages freed.
 --   zone_locked   BIGINT  Pages taken from the buddy lists under the zone lock.
 --   drained       BIGINT  Pages returned from the per-CPU lists under the zone lock.
-WITH counted AS (
+WITH
+-- Every interval, if the tape records page events: none in an interval is a 0.
+slice AS (
+    SELECT tape, unnest(interval_numbers(start_ts, end_ts, $interval_ms)) AS at_interval
+    FROM machine
+    WHERE replayed
+        OR tape IN (SELECT tape FROM tracepoint WHERE name IN ('mm_page_alloc', 'mm_page_free', 'mm_page_alloc_zone_locked', 'mm_page_pcpu_drain'))
+        OR tape IN (SELECT tape FROM event)
+),
+
+counted AS (
     SELECT
+        tape,
         (e.ts - m.start_ts)::BIGINT // (1000000 * greatest($interval_ms::BIGINT, 1)) AS at_interval,
         e.kind,
         e.page_order,
@@ -22,7 +35,7 @@ WITH counted AS (
         count(e.pfn) << coalesce(e.page_order, 0)::INTEGER AS pages
     FROM event AS e
     JOIN machine AS m USING (tape)
-    GROUP BY at_interval, e.kind, e.page_order
+    GROUP BY tape, at_interval, e.kind, e.page_order
 )
 
 SELECT
@@ -33,6 +46,7 @@ SELECT
     coalesce(sum(pages) FILTER (kind = 'free'), 0)::BIGINT AS free_pages,
     coalesce(sum(pages) FILTER (kind = 'alloc_zone_locked'), 0)::BIGINT AS zone_locked,
     coalesce(sum(pages) FILTER (kind = 'pcpu_drain'), 0)::BIGINT AS drained
-FROM counted
+FROM slice
+LEFT JOIN counted USING (tape, at_interval)
 GROUP BY at_interval
 ORDER BY at_interval

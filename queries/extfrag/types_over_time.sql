@@ -22,30 +22,12 @@
 --   per_s                 DOUBLE   nr per second of the interval; the last interval counts up to the last event.
 WITH
 -- Every interval, if the tape records fallbacks: none in an interval is a 0.
-width AS (
-    SELECT
-        tape,
-        start_ts,
-        end_ts,
-        (end_ts - start_ts)::BIGINT // (1000000 * greatest($interval_ms::BIGINT, 1)) AS last
+slice AS (
+    SELECT tape, start_ts, end_ts, unnest(interval_numbers(start_ts, end_ts, $interval_ms)) AS slice
     FROM machine
-    WHERE start_ts IS NOT NULL AND (
-        replayed
+    WHERE replayed
         OR tape IN (SELECT tape FROM tracepoint WHERE name = 'mm_page_alloc_extfrag')
         OR tape IN (SELECT tape FROM extfrag)
-    )
-),
-
-slice AS (
-    SELECT
-        tape,
-        start_ts,
-        end_ts,
-        unnest(range(CASE
-            WHEN last < 1000000 THEN last + 1
-            ELSE error('bad parameter: the tape has more than a million intervals of ' || $interval_ms || ' ms')
-        END)) AS slice
-    FROM width
 ),
 
 pair AS (

@@ -1,7 +1,8 @@
 -- Free memory and fallbacks over time, by zone and migratetype.
 --
 -- The report shows which migratetype fragments which zone, and whether memory was short then. `to_*` are fallbacks
--- below pageblock order by the requested migratetype: they mix pageblocks. Kernels up to 6.8 emit one event for each
+-- below pageblock order by the requested migratetype: they mix pageblocks. Each zone that the report has anywhere has a row in
+-- each interval from the first event to the last, also one without a fallback. Kernels up to 6.8 emit one event for each
 -- free block taken, later ones one for each page.
 --
 -- Free memory is the lowest of the interval, counted from page events between readings of /proc (view zone_free); without page
@@ -88,12 +89,17 @@ mixed AS (
     GROUP BY ALL
 ),
 
+-- Every interval of each zone; values only after the last event are in the last one.
 slice AS (
-    SELECT node, zone, slice FROM free
-    UNION
-    SELECT node, zone, slice FROM area
-    UNION
-    SELECT node, zone, slice FROM mixed
+    SELECT z.node, z.zone, i.slice
+    FROM (
+        SELECT node, zone FROM free
+        UNION
+        SELECT node, zone FROM area
+        UNION
+        SELECT node, zone FROM mixed
+    ) AS z
+    CROSS JOIN (SELECT unnest(interval_numbers(start_ts, end_ts, $interval_ms)) AS slice FROM machine) AS i
 )
 
 SELECT
@@ -115,5 +121,4 @@ LEFT JOIN free AS f USING (node, zone, slice)
 LEFT JOIN area AS a USING (node, zone, slice)
 LEFT JOIN mixed AS x
     ON x.slice = s.slice AND x.node IS NOT DISTINCT FROM s.node AND x.zone IS NOT DISTINCT FROM s.zone
-WHERE s.slice IS NOT NULL
 ORDER BY s.slice, s.node, s.zone
