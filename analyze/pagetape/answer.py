@@ -158,3 +158,9 @@ def size(nr: float) -> str:
             return f"{nr:.0f} {unit}" if unit == "bytes" else f"{nr:.1f} {unit}"
         nr /= 1000
     return f"{nr:.1f} TB"
+
+
+def mib(nr: float) -> str:
+    """`nr` bytes of memory as text in MiB: '7.2 MiB', '1,024 MiB'."""
+    found = nr / (1 << 20)
+    return f"{found:,.1f} MiB" if found < 100 else f"{found:,.0f} MiB"

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The live view: samples of a given stream of events, and of this machine."""
 
+import contextlib
 import json
 import os
+import pty
 import queue
 import re
+import select
 import signal
 import subprocess
 import sys
+import termios
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,7 +24,7 @@ import pytest
 
 from pagetape import _collector
 from pagetape._collector import CollectorError
-from pagetape.commands.top import text
+from pagetape.commands.top import cut, text
 from pagetape.dat_file import DatFile
 from pagetape.recording import live
 from pagetape.schemas import TABLES
@@ -117,9 +123,11 @@ def test_a_recorded_stream_is_counted_as_its_tape_counts_it(tmp_path: Path, page
     )
     pid, pages = counts.task_pages.most_common(1)[0]
     counts.names = {pid: "busy"}
-    assert counts.first_tasks()[0]["comm"] == "busy"
-    assert counts.first_tasks()[0]["pages"] == pages
-    assert len(counts.first_tasks()) == min(len(counts.task_pages | counts.task_fallbacks), 10)
+    assert counts.first_tasks("pages")[0]["comm"] == "busy"
+    assert counts.first_tasks("pages")[0]["pages"] == pages
+    assert len(counts.first_tasks("pages")) == min(
+        len(counts.task_pages | counts.task_fallbacks), 10
+    )
     assert sum(counts.task_fallbacks.values()) == asked(
         "SELECT count(*) FROM event WHERE kind = 'alloc_extfrag'"
     )
@@ -194,6 +202,188 @@ def test_a_narrow_screen_has_narrow_tables(width: int, pagetape: Run) -> None:
     ]
     assert len(tables) > 6
     assert all(len(line) <= width for line in tables)
+
+
+@pytest.mark.parametrize(
+    ("sort", "first"),
+    [("pages", ["b", "a", "c"]), ("fallbacks", ["c", "a", "b"]), ("threads", ["a", "b", "c"])],
+)
+def test_tasks_are_in_the_order_that_is_asked_for(sort: str, first: list[str]) -> None:
+    counts = live.Counts(names={1: "a", 2: "a", 3: "b", 4: "c"})
+    counts.task_pages = Counter({1: 2, 2: 2, 3: 9, 4: 1})
+    counts.task_fallbacks = Counter({1: 1, 4: 5})
+    assert [row["comm"] for row in counts.first_tasks(sort)] == first
+
+
+def test_the_ten_tasks_are_the_first_ten_of_the_order() -> None:
+    """The task with all fallbacks allocates least, and is the eleventh by pages."""
+    counts = live.Counts(names={pid: f"task{pid}" for pid in range(11)})
+    counts.task_pages = Counter({pid: 100 - pid for pid in range(11)})
+    counts.task_fallbacks = Counter({10: 1})
+    assert "task10" not in [row["comm"] for row in counts.first_tasks("pages")]
+    assert counts.first_tasks("fallbacks")[0]["comm"] == "task10"
+
+
+@pytest.mark.usefixtures("stream")
+def test_pages_stand_beside_their_mib(pagetape: Run) -> None:
+    said = pagetape("top", "--count", 1, "--interval", "200ms")
+    head, row, *_ = said.out[said.out.index("pages  ") :].splitlines()
+    assert head.split()[:5] == ["pages", "free", "MiB", "usable", "MiB"]
+    free, mib = re.findall(r"[0-9.]+", row.partition("  ")[2])[:2]
+    page = os.sysconf("SC_PAGE_SIZE")
+    assert float(mib) == pytest.approx(int(free) * page / (1 << 20), abs=0.06)
+    freed, size = re.findall(r"freed ([0-9,.]+) \(([0-9,.]+) MiB/s\)", said.out)[0]
+    assert float(size) == pytest.approx(float(freed) * page / (1 << 20), abs=0.06)
+    assert "pages/s  MiB/s  fallbacks/s" in said.out
+
+
+@pytest.mark.parametrize("height", [1, 2, 3, 10, 50])
+def test_the_last_line_is_on_every_screen(height: int) -> None:
+    lines = ["head", *("word " * 12 for _ in range(20))]
+    shown = cut(lines, "q quit", 30, height)
+    assert shown[-1] == "q quit" and len(shown) <= height
+    assert all(len(line) <= 30 for line in shown)
+
+
+class OnTerminal:
+    """top of a given stream, on a terminal of its own."""
+
+    def __init__(self, tape: Path, *words: str, broken: bool = False) -> None:
+        code = (
+            "import fcntl, sys, termios, test_top as t; from pathlib import Path;"
+            "fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+            f"t.Stream.tape, t.Stream.broken = t.Tape(Path({str(tape)!r})), {broken};"
+            "t._collector.Recorder = t.Stream;"
+            "from pagetape.cli import main; main()"
+        )
+        path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+        self.said, self._after = "", 0
+        # Ours stays open: a terminal that nobody has open forgets its settings.
+        self._master, self._terminal = pty.openpty()
+        self.before = termios.tcgetattr(self._terminal)
+        self._top = subprocess.Popen(
+            [sys.executable, "-c", code, "top", *words],
+            stdin=self._terminal,
+            stdout=self._terminal,
+            stderr=self._terminal,
+            env=os.environ | {"TERM": "xterm", "COLUMNS": "80", "LINES": "40", "PYTHONPATH": path},
+            start_new_session=True,
+        )
+
+    def wait_for(self, words: str) -> None:
+        """Wait until `words` come, after those that were waited for."""
+        until = time.monotonic() + 60
+        while self.said.find(words, self._after) < 0:
+            assert time.monotonic() < until and self._top.poll() is None, self.said
+            self._read(0.2)
+        self._after = self.said.index(words, self._after) + len(words)
+
+    def _read(self, seconds: float) -> None:
+        if select.select([self._master], [], [], seconds)[0]:
+            self.said += os.read(self._master, 65536).decode(errors="replace")
+
+    def type(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
+    def echoes(self) -> bool:
+        return bool(termios.tcgetattr(self._terminal)[3] & (termios.ECHO | termios.ICANON))
+
+    def status(self) -> int:
+        """The exit status; the terminal is what it was."""
+        until = time.monotonic() + 60
+        while self._top.poll() is None:
+            assert time.monotonic() < until, self.said
+            self._read(0.2)
+        while select.select([self._master], [], [], 0)[0]:
+            self._read(0)
+        after = termios.tcgetattr(self._terminal)
+        assert after[:4] == self.before[:4]
+        assert self.said.rfind("\x1b[?1049l") > self.said.rfind("\x1b[?1049h")
+        assert self.said.rfind("\x1b[?25h") > self.said.rfind("\x1b[?25l")
+        return self._top.returncode
+
+    def end(self, number: signal.Signals) -> None:
+        self._top.send_signal(number)
+
+    def close(self) -> None:
+        self._top.kill()
+        self._top.wait()
+        os.close(self._master)
+        os.close(self._terminal)
+
+
+@pytest.fixture
+def top_on_terminal(golden: Path) -> Iterator[Callable[..., OnTerminal]]:
+    """Starts top of a given stream on a terminal of its own."""
+    with contextlib.ExitStack() as stack:
+
+        def start(*words: str, broken: bool = False) -> OnTerminal:
+            found = OnTerminal(golden, *words, broken=broken)
+            stack.callback(found.close)
+            return found
+
+        yield start
+
+
+TopOnTerminal = Callable[..., OnTerminal]
+
+
+def test_q_quits_at_once_and_leaves_the_terminal_as_it_was(top_on_terminal: TopOnTerminal) -> None:
+    top = top_on_terminal("--interval", "200ms")
+    top.wait_for("q quit")
+    assert not top.echoes()
+    top.type("q")
+    assert top.status() == 0
+
+
+def test_q_does_not_wait_for_the_end_of_an_interval(top_on_terminal: TopOnTerminal) -> None:
+    top = top_on_terminal("--interval", "1h")
+    top.wait_for("\x1b[?1049h")
+    while top.echoes():
+        time.sleep(0.05)
+    top.type("q")
+    assert top.status() == 0
+
+
+def test_keys_change_the_order_of_the_tasks(top_on_terminal: TopOnTerminal) -> None:
+    top = top_on_terminal("--interval", "500ms")
+    top.wait_for("[pages]")
+    top.type("s")
+    top.wait_for("[fallbacks]")
+    top.type("n")
+    top.wait_for("[name]")
+    top.type("s")
+    top.wait_for("[pages]")
+    top.type("\x1b[Az")  # an arrow, and a key without a meaning
+    top.type("t")
+    top.wait_for("[threads]")
+    top.type("q")
+    assert top.status() == 0
+
+
+def test_rare_events_have_no_order_by_pages(top_on_terminal: TopOnTerminal, pagetape: Run) -> None:
+    top = top_on_terminal("--interval", "200ms", "--events", "cheap")
+    top.wait_for("tasks by: [fallbacks] threads name")
+    top.type("q")
+    assert top.status() == 0
+    said = pagetape("top", "--events", "cheap", "--sort", "pages")
+    assert (said.status, said.err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_terminal_is_as_it_was_after_a_signal(
+    number: signal.Signals, top_on_terminal: TopOnTerminal
+) -> None:
+    top = top_on_terminal("--interval", "200ms")
+    top.wait_for("q quit")
+    top.end(number)
+    assert top.status() == 0
+
+
+def test_the_terminal_is_as_it_was_after_an_error(top_on_terminal: TopOnTerminal) -> None:
+    top = top_on_terminal("--interval", "200ms", broken=True)
+    assert top.status() == 1
+    assert "pagetape: the ring is gone" in top.said
 
 
 def test_a_stream_that_breaks_off_is_one_line(stream: type[Stream], pagetape: Run) -> None:

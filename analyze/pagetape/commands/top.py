@@ -6,19 +6,28 @@ from __future__ import annotations
 import collections
 import contextlib
 import itertools
+import os
+import shutil
 import sys
+import textwrap
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pagetape import answer, terminal
+from pagetape import answer, keys, terminal
 from pagetape.commands import options
 from pagetape.recording import live
+from pagetape.recording.workload import Workload
+
+if TYPE_CHECKING:
+    from rich.live import Live
 
 Sample = dict[str, Any]
 
 _BARS = "▁▂▃▄▅▆▇█"
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 _SAMPLES = 40  # of the history
 
 _SHORT = {
@@ -30,6 +39,19 @@ _SHORT = {
 
 def _number(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 10 or rate == 0 else f"{rate:.1f}"
+
+
+def _pages(rate: float) -> str:
+    """A rate of pages, and the same in MiB."""
+    return f"{_number(rate)} ({answer.mib(rate * _PAGE)}/s)"
+
+
+def _in_mib(pages: float) -> float:
+    return pages * _PAGE / (1 << 20)
+
+
+def _mib(pages: int | None) -> float | None:
+    return None if pages is None else round(_in_mib(pages), 1)
 
 
 def _rates(found: dict[str, float]) -> str:
@@ -52,9 +74,9 @@ def text(sample: Sample, which: str, width: int | None = None) -> str:
         lines += [
             table(("order", *allocs), [("allocs/s", *(_number(nr) for nr in allocs.values()))]),
             "",
-            f"pages/s: freed {_number(sample['freed_pages_per_s'])}, "
-            f"refilled {_number(sample['refill_pages_per_s'])}, "
-            f"drained {_number(sample['drain_pages_per_s'])}; "
+            f"pages/s: freed {_pages(sample['freed_pages_per_s'])}, "
+            f"refilled {_pages(sample['refill_pages_per_s'])}, "
+            f"drained {_pages(sample['drain_pages_per_s'])}",
             f"failed allocations/s: {_number(sample['failed_allocs_per_s'])}",
         ]
     fallbacks = (
@@ -71,16 +93,23 @@ def text(sample: Sample, which: str, width: int | None = None) -> str:
         [
             f"node {zone['node']} {zone['zone']}",
             zone["free"],
+            _mib(zone["free"]),
             _usable(zone),
+            _mib(zone["usable"]),
             *(zone[name] for name in ("wmark_min", "wmark_low", "wmark_high", "boost")),
         ]
         for zone in sample["zones"]
     ]
-    lines.append(table(("pages", "free", "usable", "min", "low", "high", "boost"), rows))
+    lines.append(
+        table(("pages", "free", "MiB", "usable", "MiB", "min", "low", "high", "boost"), rows)
+    )
     if sample["tasks"]:
         lines += [
             "",
-            table(("task", "threads", "pages/s", "fallbacks/s"), list(map(_task, sample["tasks"]))),
+            table(
+                ("task", "threads", "pages/s", "MiB/s", "fallbacks/s"),
+                list(map(_task, sample["tasks"])),
+            ),
         ]
     return "\n".join(lines)
 
@@ -95,8 +124,8 @@ def _usable(zone: dict[str, Any]) -> str | int | None:
 
 def _task(row: dict[str, Any]) -> tuple[Any, ...]:
     pages = row["pages_per_s"]
-    rates = ("-" if pages is None else _number(pages), _number(row["fallbacks_per_s"]))
-    return (row["comm"], row["threads"], *rates)
+    rates = ("-", "-") if pages is None else (_number(pages), f"{_in_mib(pages):,.1f}")
+    return (row["comm"], row["threads"], *rates, _number(row["fallbacks_per_s"]))
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -116,30 +145,93 @@ def _total(sample: Sample, which: str) -> float:
     return float(sum(sample["allocs_per_s"].values()))
 
 
-@contextlib.contextmanager
-def _lines() -> Iterator[Callable[[Sample], None]]:
-    """Print samples as JSON, one line each."""
-    yield lambda sample: answer.say(answer.dumps(sample))
+class _Screen:
+    """Samples in place on a terminal, and the keys that change what is shown."""
+
+    def __init__(self, screen: Live, which: str, sort: str, quit: Callable[[], None]) -> None:
+        self._screen = screen
+        self._which = which
+        self._quit = quit
+        self._sorts = [name for name in live.SORTS if name in _sorts(which)]
+        self._sort = sort
+        self._keys = False  # whether keys are heard
+        self._found: live.Interval | None = None
+        self._past: collections.deque[float] = collections.deque(maxlen=_SAMPLES)
+        self._drawing = threading.Lock()
+
+    def show(self, found: live.Interval) -> None:
+        """Show a new sample."""
+        self._past.append(_total(found.as_json(self._sort), self._which))
+        self._found = found
+        self._draw()
+
+    def press(self, key: str) -> None:
+        """Do what a key asks for."""
+        if key in "qQ":
+            self._quit()
+        elif key == "s":
+            at = self._sorts.index(self._sort)
+            self._sort = self._sorts[(at + 1) % len(self._sorts)]
+            self._draw()
+        elif key in (named := {name[0]: name for name in self._sorts}):
+            self._sort = named[key]
+            self._draw()
+
+    def hears(self, keys: bool) -> None:
+        """Whether the last line may name keys."""
+        self._keys = keys
+
+    def _draw(self) -> None:
+        from rich.text import Text
+
+        with self._drawing:
+            if self._found is None:
+                return
+            size = shutil.get_terminal_size()
+            said = text(self._found.as_json(self._sort), self._which, size.columns)
+            lines = answer.visible(f"{_history(self._past, self._which)}\n{said}", "\n").split("\n")
+            shown = cut(lines, self._last_line(), size.columns, size.lines)
+            self._screen.update(Text("\n".join(shown), no_wrap=True), refresh=True)
+
+    def _last_line(self) -> str:
+        if not self._keys:
+            return f"tasks by {self._sort}; Ctrl-C ends"
+        names = (f"[{name}]" if name == self._sort else name for name in self._sorts)
+        return f"q quit  s next order  tasks by: {' '.join(names)} (first letter)"
+
+
+def cut(lines: Sequence[str], last: str, columns: int, height: int) -> list[str]:
+    """`lines`, wrapped, and `last` below them: never more than `height` lines of `columns`."""
+    shown = [part for line in lines for part in textwrap.wrap(line, columns) or [""]]
+    return [*shown[: max(height - 2, 0)], "", last[:columns]][-height:]
+
+
+def _sorts(which: str) -> Sequence[str]:
+    """The orders of tasks that an event set can tell."""
+    return [name for name in live.SORTS if which != "cheap" or name != "pages"]
 
 
 @contextlib.contextmanager
-def _screen(which: str) -> Iterator[Callable[[Sample], None]]:
+def _screen(
+    which: str, sort: str, quit: Callable[[], None]
+) -> Iterator[Callable[[live.Interval], None]]:
     """Show samples as text: in place on a terminal, otherwise one after another."""
     if not sys.stdout.isatty():
-        yield lambda sample: answer.say(f"{text(sample, which)}\n")
+        yield lambda found: answer.say(f"{text(found.as_json(sort), which)}\n")
         return
     from rich.live import Live
-    from rich.text import Text
 
-    past: collections.deque[float] = collections.deque(maxlen=_SAMPLES)
-    with Live(screen=True, auto_refresh=False) as screen:
+    with Live(screen=True, auto_refresh=False) as live_screen:
+        screen = _Screen(live_screen, which, sort, quit)
+        with keys.heard(screen.press) as heard:
+            screen.hears(heard)
+            yield screen.show
 
-        def show(sample: Sample) -> None:
-            past.append(_total(sample, which))
-            shown = f"{_history(past, which)}\n{text(sample, which, terminal.width())}"
-            screen.update(Text(answer.visible(shown, keep="\n")), refresh=True)
 
-        yield show
+@contextlib.contextmanager
+def _lines(sort: str) -> Iterator[Callable[[live.Interval], None]]:
+    """Print samples as JSON, one line each."""
+    yield lambda found: answer.say(answer.dumps(found.as_json(sort)))
 
 
 @click.command("top")
@@ -163,21 +255,33 @@ def _screen(which: str) -> Iterator[Callable[[Sample], None]]:
     "--count",
     type=click.IntRange(1),
     metavar="N",
-    help="Number of samples.  [default: until Ctrl-C]",
+    help="Number of samples.  [default: until Ctrl-C, or q on a terminal]",
+)
+@click.option(
+    "--sort",
+    type=click.Choice(tuple(live.SORTS)),
+    help="Order of the tasks: most pages, fallbacks or threads first, or by name.  [default: pages,"
+    " with --events cheap fallbacks]",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object per sample, one per line."
 )
-def command(which: str, interval: float, count: int | None, as_json: bool) -> None:
+def command(
+    which: str, interval: float, count: int | None, sort: str | None, as_json: bool
+) -> None:
     """Show the live activity of this machine's page allocator.
 
     All rates are per second: allocations by order, pages freed, pages refilled from the buddy to
     per-CPU lists and drained back, fallbacks by pair of migratetypes, kswapd, reclaim and
     compaction. For each zone, the view shows free pages, those of them that a kernel request
-    (GFP_KERNEL) may use, watermarks (without the boost) and the boost, in pages. CMA, HIGHATOMIC
-    and the zone's lowmem_reserve are free and not usable. The last table has the ten tasks that
-    allocate most (with --events cheap: that cause most fallbacks); in interrupt context the task is
-    the interrupted one. On a terminal, the first line has the rates of the last 40 samples as bars.
+    (GFP_KERNEL) may use, watermarks (without the boost) and the boost, in pages, free and usable
+    ones also in MiB. CMA, HIGHATOMIC and the zone's lowmem_reserve are free and not usable. The
+    last table has the first ten tasks of the order of --sort; in interrupt context the task is the
+    interrupted one.
+
+    On a terminal, the first line has the rates of the last 40 samples as bars. There, q quits, s
+    takes the next order of the tasks, and p, f, t and n take the order by pages, fallbacks,
+    threads or name. The last line has the order.
 
     The command counts the events of its own tracefs instance, and removes the instance at the
     end. It does not disturb other tracing. It needs the same rights as `pagetape record`.
@@ -189,9 +293,13 @@ def command(which: str, interval: float, count: int | None, as_json: bool) -> No
       pagetape top
       pagetape top --events cheap --interval 5s --json >> allocator.jsonl
     """
+    sort = sort or _sorts(which)[0]
+    if sort not in _sorts(which):
+        raise click.UsageError("--sort pages: --events cheap does not count pages")
+    workload = Workload([], None)
     with (
-        contextlib.closing(live.intervals(interval, which)) as found,
-        _lines() if as_json else _screen(which) as show,
+        contextlib.closing(live.intervals(interval, which, workload)) as found,
+        _lines(sort) if as_json else _screen(which, sort, workload.stop) as show,
     ):
         for one in itertools.islice(found, count):
-            show(one.as_json())
+            show(one)

@@ -7,13 +7,12 @@ import shlex
 from functools import cached_property
 from typing import Any
 
+from pagetape import answer
 from pagetape.asking import query
 from pagetape.asking.database import Database
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import absent
-
-_MIB = 1 << 20
 
 
 class Case:
@@ -122,8 +121,7 @@ class Case:
 
     def mib(self, pages: float) -> str:
         """That many pages as MiB."""
-        size = pages * self.page_size / _MIB
-        return f"{size:,.1f} MiB" if size < 100 else f"{size:,.0f} MiB"
+        return answer.mib(pages * self.page_size)
 
     def usable(self, pages: float, at_most: bool) -> str:
         """That many usable pages: '7.2 MiB of that', or 'at most 7.2 MiB of that'."""

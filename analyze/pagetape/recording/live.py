@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +38,14 @@ if TYPE_CHECKING:
 # The kinds of reclaim and compaction events that are counted.
 DAEMONS = ("wakeup_kswapd", "kswapd_wake", "kswapd_sleep", "direct_reclaim_begin", "mark_victim")
 COMPACTION = ("begin", "wakeup_kcompactd", "kcompactd_wake")
+
+# The orders of tasks: most pages, most fallbacks, most threads, or by name.
+SORTS: dict[str, Callable[[dict[str, Any]], tuple[Any, ...]]] = {
+    "pages": lambda row: (-row["pages"], -row["fallbacks"], row["comm"]),
+    "fallbacks": lambda row: (-row["fallbacks"], -row["pages"], row["comm"]),
+    "threads": lambda row: (-row["threads"], -row["pages"], row["comm"]),
+    "name": lambda row: (row["comm"],),
+}
 
 _TASKS = 10  # of a sample
 _ORDERS = 10  # the highest order that every sample has
@@ -93,8 +101,9 @@ class Counts:
             else:
                 self.task_fallbacks[row["pid"]] += row["count_all"]
 
-    def first_tasks(self) -> list[dict[str, Any]]:
-        """Names of threads with their number, pages allocated and fallbacks: those with most."""
+    def first_tasks(self, sort: str) -> list[dict[str, Any]]:
+        """Names of threads with their number, pages allocated and fallbacks: the first by `sort`,
+        one of SORTS."""
         found: dict[str, dict[str, Any]] = {}
         for pid in self.task_pages | self.task_fallbacks:
             name = self.names.get(pid) or str(pid)
@@ -102,8 +111,7 @@ class Counts:
             row["threads"] += 1
             row["pages"] += self.task_pages[pid]
             row["fallbacks"] += self.task_fallbacks[pid]
-        most = sorted(found.values(), key=lambda row: (-row["pages"], -row["fallbacks"]))
-        return most[:_TASKS]
+        return sorted(found.values(), key=SORTS[sort])[:_TASKS]
 
     def pages(self, kind: str) -> int:
         """Pages of the events of a kind."""
@@ -122,10 +130,10 @@ class Interval:
     zones: list[dict[str, Any]]
     counts_pages: bool = True  # every page event, not only rare ones
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self, sort: str) -> dict[str, Any]:
         """The JSON object of one sample; names in _per_s are rates over the interval.
 
-        A rate that is not counted is null.
+        A rate that is not counted is null. `sort` is that of the tasks, one of SORTS.
         """
         counts = self.counts
         allocs: Counter[int] = Counter()
@@ -163,7 +171,7 @@ class Interval:
                     "pages_per_s": self._rate(row["pages"]) if self.counts_pages else None,
                     "fallbacks_per_s": self._rate(row["fallbacks"]),
                 }
-                for row in counts.first_tasks()
+                for row in counts.first_tasks(sort)
             ],
             "zones": self.zones,
         }
@@ -245,14 +253,14 @@ def _cut(recorder: Recorder, reader: _Reader, workload: Workload, start: int) ->
     return Interval(at, ts, (ts - start) / 1e9, lost, counts, state)
 
 
-def intervals(every: float, which: str) -> Generator[Interval]:
-    """Intervals of `every` seconds, one after the other, until SIGINT or SIGTERM.
+def intervals(every: float, which: str, workload: Workload) -> Generator[Interval]:
+    """Intervals of `every` seconds, one after the other, until `workload` is over: at SIGINT,
+    SIGTERM, SIGHUP, or when it is stopped.
 
     `which` is an event set; the events of `cheap` are always counted.
     """
     from pagetape._collector import Recorder, SpoolConfig
 
-    workload = Workload([], None)
     events = list(dict.fromkeys(tracepoints(which) + tracepoints("cheap")))
     with contextlib.ExitStack() as stack:
         spool = stack.enter_context(tempfile.TemporaryDirectory(prefix="pagetape."))
