@@ -199,7 +199,7 @@ DOUBTFUL: dict[str, tuple[Row, list[Row], list[Row], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", DOUBTFUL)
-def test_requests_and_order_of_zones_tell_who_asked(case: str, tmp_path: Path) -> None:
+def test_requests_and_order_of_zones_show_who_asked(case: str, tmp_path: Path) -> None:
     facts, events, rows, expected = DOUBTFUL[case]
     tape = made(tmp_path / "t.tape", facts, event=events, compaction=rows)
     assert who(tape) == expected
@@ -266,7 +266,7 @@ def test_reclaim_of_a_control_group_may_be_asked_for(tmp_path: Path) -> None:
     ]
     tape = made(tmp_path / "t.tape", event=[event(1), event(1000)], reclaim=rows)
     text = finding(tape, "stalls").text
-    assert "memory.reclaim" in text and "do not tell" in text
+    assert "memory.reclaim" in text and "do not say" in text
 
 
 # ---- contiguous memory

@@ -60,7 +60,7 @@ def test_the_difference_of_shares_stays_possible(own: list[int], this: list[int]
     nr = min(len(own), len(this))
     about = ("partial", "R0", 1000)
     name = "unusable free space of order 9 at the end, node 1 DMA32"
-    found = interval.paired(name, interval.INDEX, this[:nr], own[:nr], *about)
+    found = interval.paired(name, interval.INDEX, zip(this[:nr], own[:nr], strict=True), *about)
     assert -1000 <= found.low <= found.value <= found.high <= 1000
 
 
@@ -74,7 +74,7 @@ def test_no_more_pageblocks_are_mixed_than_there_are(values: list[int], kind: st
 def test_a_difference_is_that_of_the_medians(own: list[int], seed: int) -> None:
     draw = random.Random(seed)
     this = [max(value + draw.randint(-500, 500), 0) for value in own]
-    found = interval.paired("fallbacks", "events", this, own, "whole")
+    found = interval.paired("fallbacks", "events", zip(this, own, strict=True), "whole")
     assert found.value == median(this) - median(own)
     assert found.low <= found.value <= found.high
 
@@ -87,19 +87,19 @@ def test_quantiles_lie_between_values() -> None:
 
 def test_what_two_runs_share_cancels() -> None:
     own = [100, 900, 300, 2000, 150, 700, 400, 80]
-    found = interval.paired("fallbacks", "events", [value - 20 for value in own], own, "whole")
+    found = interval.paired("fallbacks", "events", [(value - 20, value) for value in own], "whole")
     assert found.value == -20 and found.shown
     assert found.low <= -20 <= found.high < 0
 
 
 def test_members_that_agree_on_a_difference_leave_a_unit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interval, "margin", lambda *_: 0.1)  # whatever the calibration found
-    found = interval.paired("fallbacks claim", "events", [5] * 8, [3] * 8, "whole")
+    found = interval.paired("fallbacks claim", "events", [(5, 3)] * 8, "whole")
     assert found.low < 2 < found.high and found.shown
 
 
 def test_the_same_members_have_no_difference() -> None:
-    found = interval.paired("fallbacks", "events", [5, 7], [5, 7], "whole")
+    found = interval.paired("fallbacks", "events", [(5, 5), (7, 7)], "whole")
     assert (found.value, found.low, found.high, found.shown) == (0, 0, 0, False)
 
 
@@ -107,7 +107,7 @@ def test_the_same_members_have_no_difference() -> None:
 def test_the_interval_of_a_difference_has_its_median(own: list[int], seed: int) -> None:
     draw = random.Random(seed)
     this = [max(value + draw.randint(-50, 50), 0) for value in own]
-    found = interval.paired("fallbacks", "events", this, own, "whole")
+    found = interval.paired("fallbacks", "events", zip(this, own, strict=True), "whole")
     assert found.low <= found.value <= found.high
 
 

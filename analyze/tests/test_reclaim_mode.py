@@ -232,25 +232,35 @@ def _of_mode(path: Path, source: Path, recorded: int, requested: int) -> Tape:
 
 
 @pytest.mark.parametrize(
-    ("kernel", "recorded", "requested", "mode", "known"),
+    (
+        "kernel",
+        "made",
+        "mode",
+        "known",
+    ),  # made: with which mode, and how many pages kswapd asks for
     [
-        ("6.12.117", 0, 4096, 1, True),  # lru_gen_shrink_node frees nothing
-        ("6.12.117", 0, 4096, 5, True),
-        ("6.1.192", 0, 4096, 1, False),  # it does not look at the rights yet
-        ("6.12.117", 0, 32, 1, False),  # the older LRU: clean and unmapped pages, which are unknown
-        ("6.12.117", 0, 32, 3, False),
-        ("6.12.117", 0, 32, 7, False),  # how long a try keeps others from the node
-        ("6.12.117", 0, 4096, 7, False),
-        ("6.12.117", 7, 32, 7, True),
-        ("6.12.117", 1, 32, 1, True),  # the tape has its tries
-        ("6.12.117", 7, 32, 1, False),
-        ("6.12.117", 1, 32, 0, True),
+        ("6.12.117", (0, 4096), 1, True),  # lru_gen_shrink_node frees nothing
+        ("6.12.117", (0, 4096), 5, True),
+        ("6.1.192", (0, 4096), 1, False),  # it does not look at the rights yet
+        (
+            "6.12.117",
+            (0, 32),
+            1,
+            False,
+        ),  # the older LRU: clean and unmapped pages, which are unknown
+        ("6.12.117", (0, 32), 3, False),
+        ("6.12.117", (0, 32), 7, False),  # how long a try keeps others from the node
+        ("6.12.117", (0, 4096), 7, False),
+        ("6.12.117", (7, 32), 7, True),
+        ("6.12.117", (1, 32), 1, True),  # the tape has its tries
+        ("6.12.117", (7, 32), 1, False),
+        ("6.12.117", (1, 32), 0, True),
     ],
 )
 def test_the_yield_of_zone_reclaim_is_known_or_there_is_no_verdict(
-    kernel: str, recorded: int, requested: int, mode: int, known: bool, small: Path, tmp_path: Path
+    kernel: str, made: tuple[int, int], mode: int, known: bool, small: Path, tmp_path: Path
 ) -> None:
-    tape = _of_mode(tmp_path / "near.tape", small, recorded, requested)
+    tape = _of_mode(tmp_path / "near.tape", small, *made)
     why = reclaim_mode.no_verdict("R1", tape, kernel, (f"zone_reclaim_mode:mode={mode}",))
     assert (why is None) == known
     if why:

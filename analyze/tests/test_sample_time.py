@@ -48,7 +48,7 @@ def old(golden: Path, tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("report", ["samples.rates", "samples.agreement", "frag.over_time"])
+@pytest.mark.parametrize("report", ["samples.rates", "samples.accuracy", "frag.over_time"])
 def test_a_report_says_that_an_old_sample_has_no_time(
     report: str, old: Path, golden: Path, pagetape: Run
 ) -> None:
@@ -111,7 +111,7 @@ def test_samples_agree_with_the_events_of_a_recording(tmp_path: Path, pagetape: 
     out = tmp_path / "t.tape"
     load = (sys.executable, "-c", _LOAD)
     assert pagetape("record", "-o", out, "--sample", "100ms", "--", *load).status == 0
-    rows = pagetape("report", "samples.agreement", out, "--json").json["rows"]
+    rows = pagetape("report", "samples.accuracy", out, "--json").json["rows"]
     gaps = ask(out, "SELECT coalesce(sum(samples), 0) FROM sample_gap")[0][0]
     assert len(rows) + gaps >= 30
     assert sum(row["agrees"] for row in rows) >= 0.99 * len(rows) - 1

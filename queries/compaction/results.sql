@@ -4,7 +4,7 @@
 -- `proactive` is kcompactd for the node's fragmentation score, and `explicit` is a task that wrote to
 -- /proc/sys/vm/compact_memory or /sys/devices/system/node/node*/compact: a cron job, a node agent, a set-up
 -- script. `cma`, `contig` and `hotplug` are requests for a contiguous range, which migrate pages without a
--- run of compaction. The views compaction_run and contiguous_request tell them apart. Migrations for other
+-- run of compaction. The views compaction_run and contiguous_request separate them. Migrations for other
 -- reasons (NUMA balancing, mbind, demotion) are no compaction.
 --
 -- A run is of one zone. `success` means that a block of the order is free, or that the score is low enough.

@@ -6,7 +6,7 @@
 --   kcompactd  kcompactd, after a wakeup for an order (kcompactd_do_work)
 --   proactive  kcompactd, for the node's fragmentation score or vm.compaction_proactiveness
 --   explicit   a task that wrote to /proc/sys/vm/compact_memory or /sys/devices/system/node/node*/compact
---   unknown    the tape does not tell
+--   unknown    the tape does not show it
 --
 -- The order of mm_compaction_finished decides: it is -1 for whole zones (compact_node), and above 0 for a
 -- request. Without that event, a run is direct if it continues mm_compaction_try_to_compact_pages of its

@@ -163,7 +163,8 @@ class Side:
             return None
         row, nr = self.metrics[metric], min(len(this), len(other))
         about = self.kind, self.reclaim, row.get("most")
-        return interval.paired(metric, row["unit"], this[:nr], other[:nr], *about)
+        pairs = zip(this[:nr], other[:nr], strict=True)
+        return interval.paired(metric, row["unit"], pairs, *about)
 
     def why_unpaired(self, base: Side) -> str | None:
         """Why the members of two replays of one recording cannot be paired; None if they can."""
@@ -339,16 +340,12 @@ def _difference(
     if own is None and reference.role == "model":
         own = reference.rules(metric)
     value = _recorded(side, recorded, metric) if side.run else None
-    why = no_verdict.of_metric(
-        side.run,
-        metric,
-        value,
-        own,
-        other_unit=side.counts_otherwise(reference),
-        this=side.success(metric) if side.run else None,
-        base=reference.success(metric) if reference.role == "what-if" else None,
-    )
+    about = side.run, metric, value, own
+    this = side.success(metric) if side.run else None
+    why = no_verdict.of_metric(*about, other_unit=side.counts_otherwise(reference), this=this)
     why = why or no_verdict.of_run(reference.run)
+    if reference.role == "what-if":
+        why = why or no_verdict.of_index(this, reference.success(metric), reference.label)
     followed = no_verdict.follows(metric, value, own)
     if why is not None:
         return Difference.withheld(why, followed)
@@ -426,7 +423,8 @@ def beside_model(
         if why is not None:
             difference = Difference.withheld(why, followed)
         elif values and own.get(name):
-            pair = interval.paired(name, unit, values, own[name], kind, made["reclaim"], most)
+            pairs = zip(values, own[name], strict=True)
+            pair = interval.paired(name, unit, pairs, kind, made["reclaim"], most)
             difference = Difference.of_pair(pair, followed)
         elif model is not None and value is not None:
             difference = Difference.of_run(value, model)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -201,13 +201,12 @@ def _whole(rounded: Callable[[float], int], value: float) -> int:
 def paired(
     metric: str,
     unit: str,
-    this: Sequence[float],
-    own: Sequence[float],
+    pairs: Iterable[tuple[float, float]],
     kind: str,
     reclaim: str | None = "R0",
     most: float | None = None,
 ) -> Paired:
-    """The difference of two runs, from values in the order of the same seeds. `kind` is one of
+    """The difference of two runs, from pairs of values of the same seeds. `kind` is one of
     KINDS, `reclaim` the mode of both runs, `most` as for interval().
 
     The value is the difference of the two medians, so that it is what a reader of both finds. The
@@ -217,6 +216,7 @@ def paired(
     some factor, it does so in both: the difference is then wrong by that factor, so its limits
     move by the margin, but not across 0, nor below what the other run can have counted.
     """
+    this, own = zip(*pairs, strict=True)
     found = sorted(a - b for a, b in zip(this, own, strict=True))
     low, high = quantile(found, _DECILE), quantile(found, 1 - _DECILE)
     if found[0] or found[-1]:

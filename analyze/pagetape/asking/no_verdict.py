@@ -68,13 +68,11 @@ def of_metric(
     *,
     other_unit: bool = False,
     this: Success | None = None,
-    base: Success | None = None,
 ) -> str | None:
     """Why a metric of a run has no verdict; None if it may have one.
 
     `recorded` is the value of the recording, `own` what the own rules have, None if it is unknown.
-    `other_unit`: the fallback events of the two count different things. `this`: of the run, `base`:
-    of a what-if that it is compared with.
+    `other_unit`: the fallback events of the two count different things. `this`: of the run.
     """
     if found := of_run(made):
         return found
@@ -85,12 +83,14 @@ def of_metric(
         known = number(metric, recorded)
         words = "would succeed" if known is None else f"{known:,.0f}"
         return f"not followed: recorded {words}, own rules {own}"
-    if (this and this.nr) or (own and own.success and own.success.nr):
-        mine, other = this or "unknown", (own and own.success) or "unknown"
-        return f"no index to compare: {mine}, own rules {other}"
-    if base and base.nr:
-        return f"no index to compare: {this or 'unknown'}, the other {base}"
-    return None
+    return of_index(this, own and own.success, "own rules")
+
+
+def of_index(this: Success | None, other: Success | None, name: str) -> str | None:
+    """Why a run and another one, of that name, have no index to compare; None if they have."""
+    if not any(found and found.nr for found in (this, other)):
+        return None
+    return f"no index to compare: {this or 'unknown'}, {name} {other or 'unknown'}"
 
 
 def short(why: str) -> str:

@@ -100,7 +100,7 @@ def explicit(case: Case) -> Finding:
         why = "no task asked for compaction"
         if unknown:
             runs = amount(unknown[0]["runs"], "run")
-            why = f"the events do not tell whether a request or a task asked for {runs}"
+            why = f"the events do not say whether a request or a task asked for {runs}"
         evidence: dict[str, Any] = {"busy_percent": 0, "baseline": 0}
         severity = "unknown" if unknown else "none"
         return Finding(EXPLICIT, EXPLICIT_TITLE, severity, why, evidence=evidence)

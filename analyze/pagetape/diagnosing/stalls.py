@@ -28,7 +28,7 @@ def _cause(row: dict[str, Any]) -> tuple[str, list[str]]:
         group = f" (that of the task is {row['task_cgroup']})" if row["task_cgroup"] else ""
         return (
             f"a memory cgroup{group} was at its limit, which is too low for the load, or a task"
-            " asked for reclaim through memory.reclaim: the events do not tell which",
+            " asked for reclaim through memory.reclaim: the events do not say which",
             report,
         )
     if main == "node":
