@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every command of README.md and docs/*.md, page by page, in the order of each page.
 
-A page is read in a directory of its own, that of a reader who stands in a clone. Lines after
-`$ ` in console blocks are run; lines below a command must be lines of its output. `make` runs
-with -n. Commands that trace this machine, and commands that read a tape of one, are live tests.
-They have a directory of their own, as they run apart from the others.
+All pages are read in one directory, that of a reader who stands in a clone. Lines after `$ ` in
+console blocks are run; lines below a command must be lines of its output. A block inside a
+comment of HTML is run too, and readers do not see it: it shows where a figure of the prose comes
+from. `make` runs with -n. Commands that trace this machine, and commands that read a tape of
+one, are live tests. They have a directory of their own, as they run apart from the others.
+
+A figure in the prose of a page for readers stands in one of these outputs, or on the page that
+its paragraph links to. Figures that are no result stand in a comment `<!-- given: ... -->`.
 """
 
 import os
@@ -15,6 +19,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from fnmatch import fnmatch
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +32,15 @@ PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs/questions").glob("*.md")),
+]
+
+
+# The pages that the laboratory writes, and those for developers, have other tests.
+PROSE = [
+    page
+    for page in PAGES
+    if page.parent.name == "questions"
+    or page.stem in ("README", "tutorial", "wants", "reports", "install", "diagnose", "policies")
 ]
 
 
@@ -80,22 +94,47 @@ COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
 
 
 @pytest.fixture(scope="module")
-def desks(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
-    """For each page: a clone, files brought from a host, and the page's own C sources."""
-    desks = {}
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone, files brought from a host, and the C sources of the pages."""
+    desk = tmp_path_factory.mktemp("desk")
+    for room in ("analyze", "collector"):
+        (desk / room).symlink_to(ROOT / room)
+    shutil.copy(ROOT / "collector/tests/data/linux-6.12.dat", desk / "trace.dat")
+    (desk / "proc").mkdir()
+    for name in ("zoneinfo", "buddyinfo", "vmstat"):
+        for when in ("before", "after"):
+            (desk / "proc" / f"{name}.{when}").write_bytes(Path("/proc", name).read_bytes())
     for page in PAGES:
-        desk = desks[page] = tmp_path_factory.mktemp(page.stem)
-        for room in ("analyze", "collector"):
-            (desk / room).symlink_to(ROOT / room)
-        shutil.copy(ROOT / "collector/tests/data/linux-6.12.dat", desk / "trace.dat")
-        (desk / "proc").mkdir()
-        for name in ("zoneinfo", "buddyinfo", "vmstat"):
-            for when in ("before", "after"):
-                (desk / "proc" / f"{name}.{when}").write_bytes(Path("/proc", name).read_bytes())
         for source in blocks(page, "c"):
             if title := re.search(r"^ \* (\w+) - ", source, re.MULTILINE):
                 (desk / f"{title[1]}.c").write_text(source)
-    return desks
+    return desk
+
+
+@pytest.fixture(scope="module")
+def printed() -> dict[tuple[Path, str], str]:
+    """The output of each command so far."""
+    return {}
+
+
+def run(command: Command, desk: Path, pagetape: Callable[..., Any]) -> str:
+    """Output of a command; whole ensembles where the page shows an interval."""
+    line, directory = command.line, desk
+    if line.startswith("make "):
+        line, directory = line.replace("make ", "make -n ", 1), ROOT
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(directory)
+        if any("[" in shown for shown in command.output):
+            patch.delenv("PAGETAPE_ENSEMBLE")
+        patch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
+        if line.startswith("pagetape ") and not command.live:  # quicker than a process of its own
+            done = pagetape(*shlex.split(line)[1:])
+            status, out, err = done.status, done.out, done.err
+        else:
+            shell = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+            status, out, err = shell.returncode, shell.stdout, shell.stderr
+    assert status == 0, err
+    return str(out)
 
 
 @pytest.mark.parametrize(
@@ -111,29 +150,113 @@ def desks(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
     ],
 )
 def test_the_command_works(
-    desks: dict[Path, Path],
+    desk: Path,
+    printed: dict[tuple[Path, str], str],
     page: Path,
     command: Command,
     pagetape: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    line, directory = command.line, desks[page]
-    if line.startswith("make "):
-        line, directory = line.replace("make ", "make -n ", 1), ROOT
-    monkeypatch.chdir(directory)
-    if any("[" in shown for shown in command.output):  # intervals of a whole ensemble
-        monkeypatch.delenv("PAGETAPE_ENSEMBLE")
-    monkeypatch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
-    if line.startswith("pagetape ") and not command.live:  # quicker than a process of its own
-        done = pagetape(*shlex.split(line)[1:])
-        status, out, err = done.status, done.out, done.err
-    else:
-        shell = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
-        status, out, err = shell.returncode, shell.stdout, shell.stderr
-    assert status == 0, err
-    printed = words_of(out)
+    out = printed[page, command.line] = run(command, desk, pagetape)
+    lines = words_of(out)
     for shown in words_of("\n".join(command.output)):
-        assert shown in ("", "...", *printed), f"{page.name} shows a line that is not printed"
+        assert shown in ("", "...", *lines), f"{page.name} shows a line that is not printed"
+
+
+def files_of(command: Command) -> set[str]:
+    """The files that a command writes."""
+    return {after for word, after in pairwise(command.line.split()) if word == "-o"}
+
+
+def test_two_pages_write_no_file_of_the_same_name() -> None:
+    """The pages work in one directory, in any order."""
+    writers: dict[str, set[str]] = {}
+    for page, command in COMMANDS:
+        for file in files_of(command):
+            writers.setdefault(file, set()).add(page.stem)
+    assert {file: pages for file, pages in writers.items() if len(pages) > 1} == {}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_reads_no_tape_of_another_page(page: Path) -> None:
+    made: set[str] = set()
+    for command in commands(page):
+        words = command.line.split()
+        if words[:2] == ["pagetape", "demo"]:
+            made |= {"pressure.tape", "server.tape"}
+        made |= files_of(command)
+        read = {word for word in words if word.endswith(".tape") and "/" not in word}
+        assert read <= made, command.line
+
+
+def paragraphs(page: Path) -> list[str]:
+    """The prose of a page: without commands, code, comments, pictures and headings."""
+    text = re.sub(r"<!--.*?-->|^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^#.*$|^\d+\. |!\[.*?\]\(.*?\)|`[^`]*`", "", text, flags=re.MULTILINE)
+    return [" ".join(part.split()) for part in text.split("\n\n") if part.strip()]
+
+
+NUMBER = r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?![\w]|\.\d)"
+SHARE = re.compile(r"(?: (?:and|to|of) [\d.]+)? (?:%|percent)")
+YEAR_OR_LINK = re.compile(r"\b20[0-2]\d\b|\[[^\]]*\]\([^)]*\)")
+
+
+def numbers(text: str) -> set[float]:
+    found = re.findall(r"(?<![\d.])\d[\d,]*(?:\.\d+)?", text)
+    return {float(number.replace(",", "")) for number in found}
+
+
+def stands_in(figure: str, share: bool, known: set[float]) -> bool:
+    """Whether a known number rounds to the figure, or its share in percent does."""
+    digits = len(figure.partition(".")[2])
+    wanted = float(figure.replace(",", ""))
+    scales = (1, 100) if share else (1,)
+    return any(round(number * scale, digits) == wanted for number in known for scale in scales)
+
+
+def unfounded(page: Path, source: str) -> list[str]:
+    """The figures of the prose that neither the source nor a linked page has."""
+    found = []
+    for paragraph in paragraphs(page):
+        links = {page.parent / name for name in re.findall(r"\]\(([\w./-]+\.md)", paragraph)}
+        known = numbers("\n".join([source, *(link.read_text() for link in sorted(links))]))
+        text = YEAR_OR_LINK.sub("", paragraph)
+        for figure in re.finditer(NUMBER, text):
+            share = SHARE.match(text, figure.end()) is not None
+            if not stands_in(figure[0], share, known):
+                found.append(text[max(0, figure.start() - 50) : figure.end() + 20])
+    return found
+
+
+@pytest.mark.parametrize("page", PROSE, ids=lambda page: page.stem)
+def test_each_figure_of_the_prose_is_printed(
+    desk: Path,
+    printed: dict[tuple[Path, str], str],
+    page: Path,
+    pagetape: Callable[..., Any],
+) -> None:
+    source = re.findall(r"<!-- given:(.*?)-->", page.read_text(), re.DOTALL)
+    for command in commands(page):
+        if not command.live:
+            if (page, command.line) not in printed:  # the test of the command did not run
+                printed[page, command.line] = run(command, desk, pagetape)
+            source += [command.line, printed[page, command.line]]
+    assert unfounded(page, "\n".join(source)) == []
+
+
+@pytest.mark.parametrize("page", PROSE, ids=lambda page: page.stem)
+def test_each_verdict_of_the_prose_is_shown(page: Path) -> None:
+    """By a line of `replay`, `compare` or `sweep` that the page shows."""
+    shown = [line for command in commands(page) for line in words_of("\n".join(command.output))]
+    undecided = [line.lower() for line in shown if "no difference shown" in line]
+    for paragraph in paragraphs(page):
+        for low, high, which in re.findall(r"([\d,.]+) to ([\d,.]+) (more|fewer)\b", paragraph):
+            wanted = f"[-{high} to -{low}]" if which == "fewer" else f"[+{low} to +{high}]"
+            assert any(wanted in line for line in shown), f"{low} to {high} {which}"
+        for sentence in re.split(r"(?<=[.:;]) ", paragraph):
+            if re.search(r"\bno difference\b", sentence, re.IGNORECASE):
+                metrics = [re.split(r": | [ab] \d", line)[0] for line in undecided]
+                named = [m for m in metrics if m.removesuffix(" at the end") in sentence.lower()]
+                assert named, f"no line of the page shows this: {sentence}"
 
 
 @pytest.mark.parametrize("name", ["README", "recording", "replay", "policies", "sweep", "reports"])
