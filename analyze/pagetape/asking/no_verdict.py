@@ -83,7 +83,7 @@ def of_metric(
         known = number(metric, recorded)
         words = "would succeed" if known is None else f"{known:,.0f}"
         return f"not followed: recorded {words}, own rules {own}"
-    return of_index(this, own and own.success, "own rules")
+    return of_index(this, own.success if own else None, "own rules")
 
 
 def of_index(this: Success | None, other: Success | None, name: str) -> str | None:
