@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cost of a sample of /proc, as a share of one CPU at one sample a second.
 
-The peer only reads the same three files. A recording spends at most 2 % of a CPU on
-samples: if a sample costs more than 20 milliseconds, some are left out.
+The peer only reads the same three files. A recording spends at most 10 % of a CPU on
+samples: if a sample costs more than 100 milliseconds, some are left out.
 
 --json for one JSON object.
 """

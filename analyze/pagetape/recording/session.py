@@ -466,7 +466,6 @@ class Session:
                 start = snapshots.first(recorder, facts, spool, self._started)
             pump = _Pump(self, recorder, sink, spool, start, os.nice(0) if prompt else NICE)
             pump.start()
-            self.sampling.start()
             end = None
             try:
                 self.workload.start()
@@ -485,6 +484,7 @@ class Session:
         return status
 
     def _started(self) -> None:
+        self.sampling.start()  # the start snapshot may take seconds
         self.disturbances.start()
         self.status.recording(self.workload.until)
 
