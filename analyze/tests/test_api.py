@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -290,15 +293,13 @@ def test_a_database_that_nobody_closes_leaves_no_directory(tmp_path: Path) -> No
 
 
 def run_cell(source: str, names: dict[str, Any]) -> Any:
-    """Run code as a notebook does; the value of its last line is shown, as HTML if it can be."""
+    """Run code as a notebook does; returns the value of its last line."""
     code = ast.parse(source)
     last = code.body.pop() if code.body and isinstance(code.body[-1], ast.Expr) else None
     exec(compile(code, "<cell>", "exec"), names)
     if last is None:
         return None
-    value = eval(compile(ast.Expression(last.value), "<cell>", "eval"), names)
-    html = getattr(value, "_repr_html_", None)
-    return html() if html else repr(value)
+    return eval(compile(ast.Expression(last.value), "<cell>", "eval"), names)
 
 
 def test_every_example_of_the_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,12 +313,43 @@ def test_every_example_of_the_page_works(tmp_path: Path, monkeypatch: pytest.Mon
         run_cell(block, names)
 
 
-def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+# ---- the notebook
+
+
+def outputs(source: str, names: dict[str, Any], count: int) -> list[dict[str, Any]]:
+    """The outputs of a cell in the format of notebooks: what it prints, then its last value."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        value = run_cell(source, names)
+    found: list[dict[str, Any]] = []
+    if printed.getvalue():
+        text = printed.getvalue().splitlines(keepends=True)
+        found.append({"name": "stdout", "output_type": "stream", "text": text})
+    if value is not None:
+        data = {"text/plain": repr(value).splitlines(keepends=True)}
+        if html := getattr(value, "_repr_html_", None):
+            data = {"text/html": html().splitlines(keepends=True)} | data
+        result = {"data": data, "execution_count": count, "metadata": {}}
+        found.append(result | {"output_type": "execute_result"})
+    return found
+
+
+def test_the_notebook_has_the_outputs_of_its_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PAGETAPE_BLESS=1 writes them into the notebook."""
     monkeypatch.chdir(tmp_path)
-    book = json.loads((ROOT / "docs/example.ipynb").read_text())
+    notebook = ROOT / "docs/example.ipynb"
+    book = json.loads(notebook.read_text())
     assert book["nbformat"] == 4
     names: dict[str, Any] = {}
     cells = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
-    shown = [run_cell("".join(cell["source"]), names) for cell in cells]
-    assert all(shown) and len(shown) > 6
-    assert not any(cell["outputs"] for cell in cells)
+    found = [outputs("".join(cell["source"]), names, nr) for nr, cell in enumerate(cells, 1)]
+    assert all(found) and len(found) > 6
+    assert str(tmp_path) not in json.dumps(found)
+    if os.environ.get("PAGETAPE_BLESS"):
+        for nr, (cell, shown) in enumerate(zip(cells, found, strict=True), 1):
+            cell |= {"execution_count": nr, "outputs": shown}
+        notebook.write_text(json.dumps(book, indent=1, ensure_ascii=False) + "\n")
+    for nr, (cell, shown) in enumerate(zip(cells, found, strict=True), 1):
+        assert cell["outputs"] == shown, f"cell {nr}"

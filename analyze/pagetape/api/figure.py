@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import html
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
@@ -36,7 +36,7 @@ class Figure:
     """One or more pictures with a title and a legend; a notebook shows it by itself."""
 
     title: str
-    parts: tuple[str, ...]  # HTML
+    parts: tuple[str, ...] = field(repr=False)  # HTML
 
     @property
     def page(self) -> str:
