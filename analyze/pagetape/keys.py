@@ -18,11 +18,11 @@ _NAMED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.)?", re.DOTALL)
 
 
 @contextlib.contextmanager
-def heard(hear: Callable[[str], None]) -> Iterator[bool]:
-    """In this context, a thread calls `hear` with each key that is pressed.
+def watched(press: Callable[[str], None]) -> Iterator[bool]:
+    """In this context, a thread calls `press` with each key that is pressed.
 
     The terminal does not print the keys. It has its own settings again at the end, whatever ends
-    the context. Ctrl-C and Ctrl-Z stay signals. Yields whether keys are heard: not if stdin is no
+    the context. Ctrl-C and Ctrl-Z stay signals. Yields whether keys are watched: not if stdin is no
     terminal, or the terminal of another job.
     """
     terminal = _terminal()
@@ -31,7 +31,9 @@ def heard(hear: Callable[[str], None]) -> Iterator[bool]:
         return
     before = termios.tcgetattr(terminal)
     ended, end = os.pipe()
-    thread = threading.Thread(target=_hear, args=(terminal, ended, hear), name="keys", daemon=True)
+    thread = threading.Thread(
+        target=_watch, args=(terminal, ended, press), name="keys", daemon=True
+    )
     try:
         tty.setcbreak(terminal, termios.TCSANOW)
         thread.start()
@@ -55,8 +57,8 @@ def _terminal() -> int | None:
         return None
 
 
-def _hear(terminal: int, ended: int, hear: Callable[[str], None]) -> None:
-    """Hear keys until the other end of `ended` is closed, or the terminal has gone."""
+def _watch(terminal: int, ended: int, press: Callable[[str], None]) -> None:
+    """Pass on keys until the other end of `ended` is closed, or the terminal has gone."""
     while True:
         ready, _, _ = select.select([terminal, ended], [], [])
         if ended in ready:
@@ -68,4 +70,4 @@ def _hear(terminal: int, ended: int, hear: Callable[[str], None]) -> None:
         if not typed:
             return
         for key in _NAMED.sub(b"", typed).decode("ascii", "ignore"):
-            hear(key)
+            press(key)

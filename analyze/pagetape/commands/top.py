@@ -154,7 +154,7 @@ class _Screen:
         self._quit = quit
         self._sorts = [name for name in live.SORTS if name in _sorts(which)]
         self._sort = sort
-        self._keys = False  # whether keys are heard
+        self._keys = False  # whether keys are watched
         self._found: live.Interval | None = None
         self._past: collections.deque[float] = collections.deque(maxlen=_SAMPLES)
         self._drawing = threading.Lock()
@@ -177,7 +177,7 @@ class _Screen:
             self._sort = named[key]
             self._draw()
 
-    def hears(self, keys: bool) -> None:
+    def watches(self, keys: bool) -> None:
         """Whether the last line may name keys."""
         self._keys = keys
 
@@ -207,7 +207,7 @@ def cut(lines: Sequence[str], last: str, columns: int, height: int) -> list[str]
 
 
 def _sorts(which: str) -> Sequence[str]:
-    """The orders of tasks that an event set can tell."""
+    """The orders of tasks that an event set has."""
     return [name for name in live.SORTS if which != "cheap" or name != "pages"]
 
 
@@ -223,8 +223,8 @@ def _screen(
 
     with Live(screen=True, auto_refresh=False) as live_screen:
         screen = _Screen(live_screen, which, sort, quit)
-        with keys.heard(screen.press) as heard:
-            screen.hears(heard)
+        with keys.watched(screen.press) as watched:
+            screen.watches(watched)
             yield screen.show
 
 
