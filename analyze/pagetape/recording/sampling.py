@@ -18,9 +18,9 @@ from pagetape.numa_maps import Processes
 from pagetape.recording.capture import Row, Sink
 from pagetape.sampler import Reading, Sample, Sampler
 
-# Largest share of a CPU: if samples cost more, some are left out, and `sample_gap` says so. A sample
-# takes about 0.5 ms, some 20 ms on a machine of hundreds of CPUs, and 45 ms in a guest that QEMU
-# emulates: all of them have one a second.
+# Largest share of a CPU: if samples cost more, some are left out, and `sample_gap` says so. A
+# sample takes about 0.5 ms, some 20 ms on a machine of hundreds of CPUs, and 45 ms in a guest that
+# QEMU emulates: all of them have one a second.
 SHARE = 0.1
 NICE = 10
 _ROWS = 512  # rows written together
