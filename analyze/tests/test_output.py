@@ -226,7 +226,7 @@ def test_a_page_is_replaced_whole_or_stays(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        said = pagetape("html", golden, golden, "-o", out)
+        said = pagetape("html", golden, "-o", out)
     assert said.status == 1
     assert said.err == f"pagetape: {out}: No space left on device\n"
     assert [path.name for path in tmp_path.iterdir()] == ["p.html"]
