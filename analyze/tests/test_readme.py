@@ -117,14 +117,25 @@ def printed() -> dict[tuple[Path, str], str]:
     return {}
 
 
-def run(command: Command, desk: Path, pagetape: Callable[..., Any]) -> str:
+def files_of(command: Command) -> set[str]:
+    """The files that a command writes."""
+    return {after for word, after in pairwise(command.line.split()) if word == "-o"}
+
+
+def is_whole(page: Path, command: Command) -> bool:
+    """Whether the page shows an interval of the command, or of one that reads its tape."""
+    readers = (c for c in commands(page) if files_of(command) & set(c.line.split()))
+    return any("[" in line for c in (command, *readers) for line in c.output)
+
+
+def run(page: Path, command: Command, desk: Path, pagetape: Callable[..., Any]) -> str:
     """Output of a command; whole ensembles where the page shows an interval."""
     line, directory = command.line, desk
     if line.startswith("make "):
         line, directory = line.replace("make ", "make -n ", 1), ROOT
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(directory)
-        if any("[" in shown for shown in command.output):
+        if is_whole(page, command):
             patch.delenv("PAGETAPE_ENSEMBLE")
         patch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
         if line.startswith("pagetape ") and not command.live:  # quicker than a process of its own
@@ -156,15 +167,10 @@ def test_the_command_works(
     command: Command,
     pagetape: Callable[..., Any],
 ) -> None:
-    out = printed[page, command.line] = run(command, desk, pagetape)
+    out = printed[page, command.line] = run(page, command, desk, pagetape)
     lines = words_of(out)
     for shown in words_of("\n".join(command.output)):
         assert shown in ("", "...", *lines), f"{page.name} shows a line that is not printed"
-
-
-def files_of(command: Command) -> set[str]:
-    """The files that a command writes."""
-    return {after for word, after in pairwise(command.line.split()) if word == "-o"}
 
 
 def test_two_pages_write_no_file_of_the_same_name() -> None:
@@ -238,7 +244,7 @@ def test_each_figure_of_the_prose_is_printed(
     for command in commands(page):
         if not command.live:
             if (page, command.line) not in printed:  # the test of the command did not run
-                printed[page, command.line] = run(command, desk, pagetape)
+                printed[page, command.line] = run(page, command, desk, pagetape)
             source += [command.line, printed[page, command.line]]
     assert unfounded(page, "\n".join(source)) == []
 
