@@ -15,8 +15,10 @@ A thread of its own reads the files (proc_reader.h); here the texts become rows,
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
+import resource
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -128,7 +130,14 @@ class Sampler:
         files = [(fd, _size(name, fd), _is_sysctl(name)) for name, fd in self._files.items()]
         room = sum(size for _, size, _ in files) + 1
         slots = max(min(_SLOTS, _SLOTS_BYTES // room), _FEWEST_SLOTS)
-        self._reader = ProcReader(files, slots)
+        try:
+            self._reader = ProcReader(files, slots)
+        except OSError as error:
+            if error.errno != errno.EMFILE:
+                raise
+            limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            why = f"samples of /proc: the limit is {limit}: raise it with ulimit -n 1024"
+            raise OSError(error.errno, f"too many open files for {why}") from None
         self._sysctls: dict[str, bytes] = {}  # the last text of each
         self._parameters: dict[_Key, int] = {}
         self._counters: dict[_Key, int] = {}

@@ -17,7 +17,7 @@ from pagetape.replaying.validation import inferred, miss_rates, preferences
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
 
-DEMO = Path(__file__).parents[1] / "demo/pressure.tape"
+DEMO = Path(__file__).parent / "data/pressure.tape"
 MIXING = Run("auto", ("nofragment:mode=always",))
 
 

@@ -18,8 +18,8 @@ from pagetape.schemas.tape import Tape
 
 Run = Callable[..., Any]
 
-DEMO = Path("analyze/demo/pressure.tape")
-SERVER = Path("analyze/demo/server.tape")
+DEMO = Path("analyze/tests/data/pressure.tape")
+SERVER = Path("analyze/tests/data/server.tape")
 
 
 def rows(pagetape: Run, name: str, *args: object) -> list[dict[str, Any]]:

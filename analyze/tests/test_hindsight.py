@@ -16,7 +16,7 @@ from pagetape.replaying.playback import NewTape, Run, play
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape
 
-_DEMOS = Path(__file__).parents[1] / "demo"
+_DEMOS = Path(__file__).parent / "data"
 _DEMO = _DEMOS / "pressure.tape"
 Ask = Callable[..., Any]
 

@@ -18,7 +18,7 @@ from pagetape.replaying.model_error import recorded_metrics
 from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import machine, overwritten
 
-_DEMO = Path(__file__).parents[1] / "demo" / "pressure.tape"
+_DEMO = Path(__file__).parent / "data/pressure.tape"
 _SLOW = 0  # the CPU whose ring holds the least
 Ask = Callable[..., Any]
 

@@ -87,7 +87,7 @@ def test_the_page_begins_with_findings_and_has_contents_and_glossary(shown: Path
     assert links[0] == "what-matters" and links[-1] == "glossary"
     assert all(text.count(f'<h2 id="{link}">') == 1 for link in links)
     findings = text.partition('<h2 id="what-matters">')[2].partition("</section>")[0]
-    assert "Kernel pages in MOVABLE pageblocks" in findings and "logger" in findings
+    assert "Kernel pages in MOVABLE pageblocks" in findings and "frontend" in findings
 
 
 def test_the_cells_of_the_picture_are_all_fallbacks_that_mix() -> None:

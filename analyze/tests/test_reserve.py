@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-TAPE = Path(__file__).parents[1] / "demo/pressure.tape"
+TAPE = Path(__file__).parent / "data/pressure.tape"
 
 Run = Callable[..., Any]
 

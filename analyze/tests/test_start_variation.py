@@ -21,7 +21,7 @@ from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 
-_DEMO = Path(__file__).parents[1] / "demo/pressure.tape"
+_DEMO = Path(__file__).parent / "data/pressure.tape"
 _LIST = ("node", "zone", "migratetype", "page_order")
 
 

@@ -13,7 +13,7 @@ from pagetape.schemas.tape import Tape, Writer
 
 Run = Callable[..., Any]
 
-DEMO = Path(__file__).parents[1] / "demo/pressure.tape"
+DEMO = Path(__file__).parent / "data/pressure.tape"
 
 KEYS = [
     "allocs",

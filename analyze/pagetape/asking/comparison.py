@@ -188,7 +188,8 @@ class Side:
         if not rows:
             return None
         found = {row["metric"]: row | {"value": row[column]} for row in rows}
-        unit = (tape.facts["replay"].get("fallback_events") or {}).get("own")
+        made = tape.facts.get("replay") or {}
+        unit = (made.get("fallback_events") or {}).get("own")
         return cls(role, role, Loss(None, {}, 0), None, found, fallback_unit=unit)
 
     def value(self, metric: str) -> int | None:
