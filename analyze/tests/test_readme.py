@@ -99,11 +99,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     desk = tmp_path_factory.mktemp("desk")
     for room in ("analyze", "collector"):
         (desk / room).symlink_to(ROOT / room)
-    shutil.copy(ROOT / "collector/tests/data/linux-6.12.dat", desk / "trace.dat")
-    (desk / "proc").mkdir()
-    for name in ("zoneinfo", "buddyinfo", "vmstat"):
-        for when in ("before", "after"):
-            (desk / "proc" / f"{name}.{when}").write_bytes(Path("/proc", name).read_bytes())
+    data = ROOT / "collector/tests/data"
+    shutil.copy(data / "linux-6.1-zstd.dat", desk / "trace.dat")
+    shutil.copytree(data / "proc-6.1", desk / "proc")
     for page in PAGES:
         for source in blocks(page, "c"):
             if title := re.search(r"^ \* (\w+) - ", source, re.MULTILINE):

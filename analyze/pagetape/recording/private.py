@@ -59,6 +59,7 @@ _PUBLIC = (
     "recorded_at",
     "recorder_pid",
     "ring_kb",
+    "sampling",
     "series",
     "skipped_events",
     "subbuf_kb",
