@@ -483,6 +483,7 @@ def stall(begin: float, end: float, order: int = 0, pid: int = 1) -> list[dict[s
 def test_a_wait_is_all_reclaim_and_compaction_before_the_allocation(tmp_path: Path) -> None:
     edges = [("begin", 1.5, None), ("end", 1.6, 8)]
     compaction = [compact(ts, kind, 8) | {"status": status} for kind, ts, status in edges]
+    compaction.insert(0, compact(1.5, "try_to_compact_pages", 8) | {"page_order": 3})
     tape = make(
         tmp_path / "t.tape",
         event=[
