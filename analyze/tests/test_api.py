@@ -25,7 +25,7 @@ from pagetape.asking.database import Database, Span
 from pagetape.schemas.tape import Tape, Writer
 
 ROOT = Path(__file__).parents[2]
-DEMO = ROOT / "analyze/demo/pressure.tape"
+DEMO = ROOT / "analyze/tests/data/pressure.tape"
 
 Run = Callable[..., Any]
 

@@ -82,7 +82,7 @@ def test_info_counts_what_the_tape_holds(golden: Path, pagetape: Run) -> None:
     info = pagetape("info", golden, "--json").json
     assert info["events"]["mm_page_alloc_extfrag"] == 6
     assert info["events"]["sched_switch"] == 4
-    assert info["stored"] == 37
+    assert info["stored"] == 38
     assert (info["lost"], info["lost_by_cpu"]) == (3, {"0": 3})
     assert info["duration_s"] == pytest.approx(3.0)
     assert (info["kernel"], info["cpus"], info["nodes"]) == ("6.18.1", 2, 1)
