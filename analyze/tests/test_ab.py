@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import livetest
@@ -555,7 +556,11 @@ def test_a_tape_which_the_model_does_not_follow_predicts_nothing(
     values = dict(zip("abc", (115, 115, 900), strict=True))
     monkeypatch.setattr(predict_module, "_pairs", lambda *_: {"fallbacks": (this, own)})
     monkeypatch.setattr(predict_module.replay_span, "kind", lambda _: "whole")
-    monkeypatch.setattr(predict_module, "Tape", lambda path: path)
+    monkeypatch.setattr(
+        predict_module,
+        "Tape",
+        lambda path: SimpleNamespace(path=path, name=path.name, facts={"kernel": "6.18.1"}),
+    )
     monkeypatch.setattr(
         predict_module,
         "recorded_metrics",

@@ -87,7 +87,7 @@ def test_info_counts_what_the_tape_holds(golden: Path, pagetape: Run) -> None:
     assert info["duration_s"] == pytest.approx(3.0)
     assert (info["kernel"], info["cpus"], info["nodes"]) == ("6.18.1", 2, 1)
     assert info["snapshot"] == "proc"
-    assert info["bytes_per_event"] == info["bytes"] / 37
+    assert info["bytes_per_event"] == info["bytes"] / 38
 
 
 def test_info_says_unknown_where_it_does_not_know(empty: Path, pagetape: Run) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from pagetape.asking.comparison import metrics
 from pagetape.asking.phrase import between
+from pagetape.asking.success import number
 from pagetape.replaying import sweep
 from pagetape.replaying.playback import Run as Playing
 from pagetape.schemas.tape import Tape, Writer
@@ -77,7 +78,7 @@ def test_a_run_of_a_sweep_has_the_metrics_of_a_replay(
         assert run["anomalies"] == replayed["anomalies"]
         values = {m["metric"]: (m["value"], m["unit"], m["tier"]) for m in run["metrics"]}
         assert values == {
-            name: (row["value"], row["unit"], row["tier"])
+            name: (number(name, row["value"]), row["unit"], row["tier"])
             for name, row in metrics(Tape(whole)).items()
         }
         assert Tape(tmp_path / "out" / f"{run['name']}.tape").num_rows("event") < 200
