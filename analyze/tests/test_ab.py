@@ -13,8 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import livetest
 import pytest
@@ -559,7 +558,7 @@ def test_a_tape_which_the_model_does_not_follow_predicts_nothing(
     monkeypatch.setattr(
         predict_module,
         "Tape",
-        lambda path: SimpleNamespace(path=path, name=path.name, facts={"kernel": "6.18.1"}),
+        lambda path: Recording(path, path.name),
     )
     monkeypatch.setattr(
         predict_module,
@@ -570,6 +569,14 @@ def test_a_tape_which_the_model_does_not_follow_predicts_nothing(
     class Bar:
         def __enter__(self) -> None: ...
         def __exit__(self, *_: object) -> None: ...
+
+    class Recording(NamedTuple):
+        path: Path
+        name: str
+
+        @property
+        def facts(self) -> dict[str, str]:
+            return {"kernel": "6.18.1"}
 
     class Changed:
         policy, name, metrics, reclaim = "pcp", "x", ("fallbacks",), "R0"
