@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import livetest
 import pytest
@@ -555,10 +555,12 @@ def test_a_tape_which_the_model_does_not_follow_predicts_nothing(
     values = dict(zip("abc", (115, 115, 900), strict=True))
     monkeypatch.setattr(predict_module, "_pairs", lambda *_: {"fallbacks": (this, own)})
     monkeypatch.setattr(predict_module.replay_span, "kind", lambda _: "whole")
+    monkeypatch.setattr(predict_module, "in_mode", lambda run, _: run)
+    monkeypatch.setattr(predict_module, "without_verdict", lambda *_: None)
     monkeypatch.setattr(
         predict_module,
         "Tape",
-        lambda path: Recording(path, path.name),
+        lambda path: path,
     )
     monkeypatch.setattr(
         predict_module,
@@ -569,14 +571,6 @@ def test_a_tape_which_the_model_does_not_follow_predicts_nothing(
     class Bar:
         def __enter__(self) -> None: ...
         def __exit__(self, *_: object) -> None: ...
-
-    class Recording(NamedTuple):
-        path: Path
-        name: str
-
-        @property
-        def facts(self) -> dict[str, str]:
-            return {"kernel": "6.18.1"}
 
     class Changed:
         policy, name, metrics, reclaim = "pcp", "x", ("fallbacks",), "R0"
