@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -555,7 +556,9 @@ def test_a_tape_which_the_model_does_not_follow_predicts_nothing(
     values = dict(zip("abc", (115, 115, 900), strict=True))
     monkeypatch.setattr(predict_module, "_pairs", lambda *_: {"fallbacks": (this, own)})
     monkeypatch.setattr(predict_module.replay_span, "kind", lambda _: "whole")
-    monkeypatch.setattr(predict_module, "in_mode", lambda run, _: run)
+    monkeypatch.setattr(
+        predict_module, "in_mode", lambda _tape, run, _mode: replace(run, reclaim="R0")
+    )
     monkeypatch.setattr(predict_module, "without_verdict", lambda *_: None)
     monkeypatch.setattr(
         predict_module,
