@@ -557,7 +557,7 @@ def test_a_tape_which_the_model_does_not_follow_predicts_nothing(
     monkeypatch.setattr(predict_module, "_pairs", lambda *_: {"fallbacks": (this, own)})
     monkeypatch.setattr(predict_module.replay_span, "kind", lambda _: "whole")
     monkeypatch.setattr(
-        predict_module, "in_mode", lambda _tape, run, _mode: replace(run, reclaim="R0")
+        predict_module, "in_mode", lambda _, run, mode: replace(run, reclaim=mode and "R0")
     )
     monkeypatch.setattr(predict_module, "without_verdict", lambda *_: None)
     monkeypatch.setattr(
