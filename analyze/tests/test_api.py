@@ -265,7 +265,7 @@ def test_the_demo_tape_comes_with_the_package(pagetape: Run, tmp_path: Path) -> 
     assert "420,169 events" in pagetape("demo", "-o", out).out
     assert Tape(out).table("event") == installed.table("event")
     assert pagetape("demo", "-o", out).status == 1
-    assert pagetape("demo", "-o", out, "--force", "--json").json["events"] == 379047
+    assert pagetape("demo", "-o", out, "--force", "--json").json["events"] == 420169
     refused = pagetape("demo", "nope", "-o", tmp_path / "y.tape")
     assert (refused.status, "no bundled tape 'nope'" in refused.err) == (1, True)
 
