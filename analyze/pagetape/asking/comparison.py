@@ -125,9 +125,13 @@ class Side:
         """Whether fallback events stand for something else than those of the other side."""
         return fallback_unit.differ(self.fallback_unit, other.fallback_unit)
 
+    @property
+    def played(self) -> dict[str, list[int]]:
+        """The members of the rules that made this tape, by metric; none for one run."""
+        return self.members.get("own" if self.role == "model" else "this", {})
+
     def _members(self, metric: str, run: str | None) -> list[int]:
-        label = run or ("own" if self.role == "model" else "this")
-        return self.members.get(label, {}).get(metric, [])
+        return (self.members.get(run, {}) if run else self.played).get(metric, [])
 
     def interval(self, metric: str, run: str | None = None) -> Interval | None:
         """The interval of a prediction; None for a recording and for one run. `run`: of the
@@ -146,11 +150,6 @@ class Side:
         """Interval and success of the members."""
         members = self._members(metric, run)
         return Rules.of(self.interval(metric, run), Success.among(metric, members))
-
-    @property
-    def played(self) -> dict[str, list[int]]:
-        """The members of the rules that made this tape, by metric; none for one run."""
-        return self.members.get("own" if self.role == "model" else "this", {})
 
     def paired(self, metric: str, base: Mapping[str, list[int]]) -> Paired | None:
         """The difference of this tape's members and those of other rules, member by member.
