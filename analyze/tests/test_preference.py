@@ -5,6 +5,7 @@ Thread 100 runs on node 0 and gets all its pages from node 1, though its own has
 101 runs on node 1 and gets its pages there.
 """
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from pagetape.schemas.tape import Tape, Writer
 
 Run = Callable[..., Any]
 
-DAT = Path(__file__).parents[2] / "collector/tests/data/linux-6.12.dat"
+DATA = Path(__file__).parents[2] / "collector/tests/data"
+DAT, PROC = DATA / "linux-6.1-zstd.dat", DATA / "proc-6.1"
 
 PAGES = 32 << 9  # of a node
 NODES = [
@@ -165,12 +167,10 @@ def test_a_tape_may_contain_its_policies(two_nodes: Path, tmp_path: Path, pageta
 
 
 def test_import_takes_policies_from_the_files_of_proc(tmp_path: Path, pagetape: Run) -> None:
-    proc = tmp_path / "proc"
-    proc.mkdir()
-    (proc / "zoneinfo.before").write_bytes(Path("/proc/zoneinfo").read_bytes())
+    proc = shutil.copytree(PROC, tmp_path / "proc")
     (proc / "numa_maps").write_text(POLICIES["many"] + POLICIES["cpuset"])
     out = tmp_path / "t.tape"
-    words = ("--proc", proc, "--kernel-release", "6.12.0", "-o", out)
+    words = ("--proc", proc, "-o", out)
     assert pagetape("import", DAT, *words).status == 0
     assert Tape(out).table("memory_policy").to_pylist() == [
         {"pid": 100, "policy": "prefer (many):0-1, default", "cpuset": "1"}

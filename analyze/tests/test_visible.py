@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -141,11 +142,14 @@ def test_top_shows_no_name_raw(capsys: pytest.CaptureFixture[str]) -> None:
         "reclaim_per_s": {EVIL: 1.0},
         "compaction_per_s": {},
         "tasks": [{"comm": EVIL, "threads": 1, "pages_per_s": 1.0, "fallbacks_per_s": 1.0}],
-        "zones": [dict.fromkeys(("node", "zone", "free", "min", "low", "high", "boost"), EVIL)],
+        "zones": [
+            dict.fromkeys(("free", "usable", "wmark_min", "wmark_low", "wmark_high", "boost"), 1)
+            | {"node": EVIL, "zone": EVIL, "usable_exact": True}
+        ],
     }
-    for show in (top._screen("page"), top._lines()):
+    for show in (top._screen("page", "pages", lambda: None), top._lines("pages")):
         with show as print_sample:
-            print_sample(sample)
+            print_sample(SimpleNamespace(as_json=lambda _sort: sample))
         assert harmless(capsys.readouterr().out)
 
 

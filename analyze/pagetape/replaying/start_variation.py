@@ -63,7 +63,7 @@ class Shown:
     def none_of(self, blocks: pa.Table) -> list[int]:
         """The rows of a table of blocks without a page that an event shows."""
         orders = blocks["page_order"].cast(pa.uint8())
-        shown = pa.array([False] * len(blocks))
+        shown = pa.array([False] * len(blocks), pa.bool_())
         for order in pc.unique(orders).to_pylist():
             within = pc.is_in(_number(blocks["pfn"], order), _numbers(self._firsts, order))
             shown = pc.or_(shown, pc.and_(pc.equal(orders, order), within))
