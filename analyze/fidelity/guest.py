@@ -192,9 +192,10 @@ def check_programs() -> None:
             errno.ENOENT,
             f"{sys.executable} has no pagetape beside it (make setup, then .venv/bin/python)",
         )
-    for name, package in _NEEDED.items():
-        if not shutil.which(name):
-            raise FileNotFoundError(errno.ENOENT, f"{name}: not found (install {package})")
+    missing = [name for name in _NEEDED if not shutil.which(name)]
+    if missing:
+        packages = " ".join(_NEEDED[name] for name in missing)
+        raise FileNotFoundError(errno.ENOENT, f"{', '.join(missing)}: not found (install {packages})")
 
 
 def _busybox() -> str:
