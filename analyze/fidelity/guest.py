@@ -194,8 +194,10 @@ def check_programs() -> None:
         )
     missing = [name for name in _NEEDED if not shutil.which(name)]
     if missing:
-        packages = " ".join(_NEEDED[name] for name in missing)
-        raise FileNotFoundError(errno.ENOENT, f"{', '.join(missing)}: not found (install {packages})")
+        packages = " ".join(dict.fromkeys(_NEEDED[name] for name in missing))
+        raise FileNotFoundError(
+            errno.ENOENT, f"{', '.join(missing)}: not found (install {packages})"
+        )
 
 
 def _busybox() -> str:

@@ -191,10 +191,13 @@ def _corpus(*arguments: str | Path, path: str | None = None) -> subprocess.Compl
     )
 
 
-def test_without_qemu_one_line(tmp_path: Path) -> None:
+def test_missing_programs_are_one_line(tmp_path: Path) -> None:
     found = _corpus("record", tmp_path / "tapes", path=str(tmp_path))
     assert found.returncode == 1
-    assert found.stderr == "corpus: qemu-system-x86_64: not found (install qemu-system-x86)\n"
+    assert found.stderr == (
+        "corpus: qemu-system-x86_64, mke2fs, debugfs, cpio, busybox, cc: not found"
+        " (install qemu-system-x86 e2fsprogs cpio busybox-static gcc)\n"
+    )
     assert not (tmp_path / "tapes").exists()
 
 
