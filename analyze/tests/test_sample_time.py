@@ -106,6 +106,14 @@ def test_free_memory_at_a_failure_is_counted_from_the_events(golden: Path, paget
     assert failed["error_pages"] > 0
 
 
+def reported_pages() -> int:
+    """Pages that free page reporting of this machine may have off the free lists at an instant.
+
+    No event shows them (mm/page_reporting.c, 5.7 to 7.3: at most 32 blocks of up to order 10).
+    """
+    return 32 << 10 if Path("/sys/module/page_reporting").exists() else 0
+
+
 @livetest.recording
 def test_samples_agree_with_the_events_of_a_recording(tmp_path: Path, pagetape: Run) -> None:
     out = tmp_path / "t.tape"
@@ -114,7 +122,8 @@ def test_samples_agree_with_the_events_of_a_recording(tmp_path: Path, pagetape: 
     rows = pagetape("report", "samples.accuracy", out, "--json").json["rows"]
     gaps = ask(out, "SELECT coalesce(sum(samples), 0) FROM sample_gap")[0][0]
     assert len(rows) + gaps >= 30
-    assert sum(row["agrees"] for row in rows) >= 0.99 * len(rows) - 1
+    wrong = [r for r in rows if not r["agrees"] and abs(r["difference_pages"]) > reported_pages()]
+    assert len(wrong) <= 0.01 * len(rows) + 1, wrong
     shutil.rmtree(out)
 
 

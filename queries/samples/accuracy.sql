@@ -2,8 +2,8 @@
 --
 -- The count begins at the reading before: a snapshot, or a sample (view zone_free). While /proc/buddyinfo is read,
 -- between `began` and `ts`, events change free memory: `spread_pages` is by how much. A larger difference
--- means that pages moved without an event (compaction, isolation), that events are lost, or that the reading is
--- wrong. Samples after the last event are left out, and those whose files share one stamp.
+-- means that pages moved without an event (compaction, isolation, or free page reporting, which takes up to 32
+-- blocks of a guest off the free lists for a moment), that events are lost, or that the reading is wrong. Samples after the last event are left out, and those whose files share one stamp.
 --
 -- Needs: free_count.began
 --
