@@ -19,8 +19,9 @@ WITH sampled AS (
     JOIN machine AS m USING (tape)
     WHERE page_order = m.pageblock_order AND snapshot IS NULL
     UNION ALL
-    SELECT if(snapshot = 0, m.start_ts, m.end_ts), node, zone, 'free', free
-    FROM zone JOIN machine AS m USING (tape)
+    -- A timeline begins with the first event: what was there before it, was there at it.
+    SELECT greatest(z.ts, m.start_ts), node, zone, 'free', free
+    FROM zone AS z JOIN machine AS m USING (tape)
     UNION ALL
     SELECT greatest(z.ts, m.start_ts), node, zone,
         unnest(['watermark min', 'watermark low', 'watermark high']),
