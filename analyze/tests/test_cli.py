@@ -157,6 +157,23 @@ def test_sql_sees_every_table_and_the_tapes_name(golden: Path, empty: Path, page
     assert pagetape("sql", golden, gfp, "--json").json["rows"] == [{"names": "DMA|HIGHMEM"}]
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT name FROM (SHOW TABLES)",
+        "FROM duckdb_views() SELECT view_name AS name",
+        "SELECT table_name AS name FROM information_schema.tables",
+        "SELECT name FROM sqlite_master",
+    ],
+)
+def test_sql_lists_every_view(sql: str, golden: Path, pagetape: Run) -> None:
+    """Whichever way: a statement that lists nothing makes the views that it names alone."""
+    rows = pagetape("sql", golden, sql, "--json").json["rows"]
+    assert {*TABLES, "machine", "extfrag"} <= {row["name"] for row in rows}
+    for name in ("EXTFRAG", '"extfrag"'):
+        assert pagetape("sql", golden, f"SELECT count(*) AS nr FROM {name}").status == 0
+
+
 def test_sql_takes_a_statement_longer_than_a_file_name(golden: Path, pagetape: Run) -> None:
     sql = f"SELECT 1 AS nr WHERE 1 IN ({', '.join(['1'] * 3000)})"
     assert pagetape("sql", golden, sql, "--json").json["rows"] == [{"nr": 1}]

@@ -42,6 +42,13 @@ from pagetape.tapes.machine import assumed_distances
 
 _T = TypeVar("_T")
 
+# Words of statements that show, or may show, which views there are.
+_LISTS = re.compile(
+    r"\b(show|describe|summarize|pragma|use|query|query_table|copy|export|information_schema"
+    r"|(duckdb|pg|sqlite)_\w+)\b",
+    re.IGNORECASE,
+)
+
 MACHINE = pa.schema(
     [
         pa.field("tape", pa.utf8()),
@@ -387,11 +394,10 @@ class Database:
     ) -> duckdb.DuckDBPyRelation:
         """The answer to a query, or to one statement, as a relation: evaluate() reads it."""
         if isinstance(question, str):
-            self._make([*self._unmade])
-            sql, chosen = question, dict(values or {})
-        else:
-            sql, chosen = question.sql, self._chosen(question, values)
-        return self.evaluate(lambda: self._db.sql(sql, params=chosen or None))
+            chosen = dict(values or {})
+            return self.evaluate(lambda: self._statement(question, chosen))
+        chosen = self._chosen(question, values)
+        return self.evaluate(lambda: self._db.sql(question.sql, params=chosen or None))
 
     def evaluate(self, read: Callable[[], _T]) -> _T:
         """The result of `read`, which reads a relation; raises TapeError for an unreadable tape."""
@@ -407,7 +413,6 @@ class Database:
 
         The statement must name all `parameters`.
         """
-        self._make([*self._unmade])
         return self._interruptible(lambda: self._ask(sql, parameters))
 
     def rows(self, table: Table, question: query.Query) -> pa.Table:
@@ -463,10 +468,23 @@ class Database:
 
     def _ask(self, sql: str, parameters: Mapping[str, Any] | None) -> Answer:
         with self._tape_errors():
-            relation = self._db.sql(sql, params=dict(parameters) if parameters else None)
+            relation = self._statement(sql, parameters)
             if relation is None:
                 return Answer([], [], [])
             return Answer(relation.columns, [str(t) for t in relation.types], relation.fetchall())
+
+    def _statement(
+        self, sql: str, parameters: Mapping[str, Any] | None
+    ) -> duckdb.DuckDBPyRelation | None:
+        """A statement of a user. One that lists views needs all of them, which takes 0.2 s; so does
+        DuckDB's error about an unknown name, with the names that are like it."""
+        chosen = dict(parameters) if parameters else None
+        self._make([*self._unmade] if _LISTS.search(sql) else re.findall(r"\w+", sql.lower()))
+        try:
+            return self._db.sql(sql, params=chosen)
+        except duckdb.CatalogException:
+            self._make([*self._unmade])
+            return self._db.sql(sql, params=chosen)
 
     def _answer(self, sql: str, parameters: Mapping[str, Any]) -> Answer:
         """The answer to one of our own queries: a relation would be planned twice."""
