@@ -12,6 +12,8 @@
 -- `partial_skipped`: the same, but some pageblocks were skipped. `contended`: given up for a lock, a signal or
 -- another task. Runs without a begin or end on the tape count without their time.
 --
+-- kcompactd of a replay is not a thread: its node names it.
+--
 -- Needs: compaction.begin
 --
 -- Tier: B
@@ -31,7 +33,7 @@
 --   total_ms      DOUBLE   Time of these runs, in ms; of direct runs the wait of the allocation.
 --   p50_ms        DOUBLE   Median, in ms.
 --   max_ms        DOUBLE   The longest run, in ms.
---   tape_percent  DOUBLE   total_ms of the tape's duration, in percent; runs at the same time add up.
+--   tape_percent  DOUBLE   Their time within the tape's events, in percent of it; runs at the same time add up.
 WITH chosen AS (
     SELECT CASE
         WHEN $who IN ('all', 'direct', 'kcompactd', 'proactive', 'explicit', 'unknown', 'cma', 'contig', 'hotplug') THEN $who
@@ -43,16 +45,17 @@ WITH chosen AS (
 ),
 
 run AS (
-    SELECT tape, pid, who, page_order, mode, outcome, from_ts, until_ts, moved, failed FROM compaction_run
+    SELECT tape, pid, node, who, page_order, mode, outcome, from_ts, until_ts, moved, failed FROM compaction_run
     UNION ALL
-    SELECT tape, pid, "by", NULL, 'sync', outcome, from_ts, until_ts, moved, failed FROM contiguous_request
+    SELECT tape, pid, NULL, "by", NULL, 'sync', outcome, from_ts, until_ts, moved, failed FROM contiguous_request
 ),
 
 timed AS (
     SELECT
         r.*,
-        coalesce(t.comm, r.pid::VARCHAR) AS comm,
+        if(r.pid = 0, 'kcompactd' || r.node, coalesce(t.comm, r.pid::VARCHAR)) AS comm,
         (r.until_ts::BIGINT - r.from_ts::BIGINT) / 1e6 AS ms,
+        greatest(least(r.until_ts, m.end_ts)::BIGINT - r.from_ts::BIGINT, 0) / 1e6 AS inside_ms,
         (m.end_ts::BIGINT - m.start_ts::BIGINT) / 1e6 AS tape_ms
     FROM run AS r
     CROSS JOIN chosen AS c
@@ -73,7 +76,7 @@ SELECT
     round(sum(ms), 3) AS total_ms,
     round(quantile_cont(ms, 0.5), 3) AS p50_ms,
     round(max(ms), 3) AS max_ms,
-    round(100 * sum(ms) / nullif(any_value(tape_ms), 0), 2) AS tape_percent
+    round(100 * sum(inside_ms) / nullif(any_value(tape_ms), 0), 2) AS tape_percent
 FROM timed
 GROUP BY who, comm, page_order, mode, outcome
 ORDER BY who, sum(ms) DESC NULLS LAST, comm, page_order, mode, outcome

@@ -60,9 +60,9 @@ run AS (
         kind LIKE '%\_end' ESCAPE '\' AS ended,
         pages,
         ts,
-        lag(ts) OVER (PARTITION BY pid, what ORDER BY ts, "at") AS began,
-        lag(kind) OVER (PARTITION BY pid, what ORDER BY ts, "at") LIKE '%\_begin' ESCAPE '\' AS paired,
-        lead(kind) OVER (PARTITION BY pid, what ORDER BY ts, "at") LIKE '%\_end' ESCAPE '\' AS ends
+        lag(ts) OVER (PARTITION BY pid, what ORDER BY ts, "at", kind DESC) AS began,
+        lag(kind) OVER (PARTITION BY pid, what ORDER BY ts, "at", kind DESC) LIKE '%\_begin' ESCAPE '\' AS paired,
+        lead(kind) OVER (PARTITION BY pid, what ORDER BY ts, "at", kind DESC) LIKE '%\_end' ESCAPE '\' AS ends
     FROM point
     WHERE kind LIKE '%\_begin' ESCAPE '\' OR kind LIKE '%\_end' ESCAPE '\'
 )

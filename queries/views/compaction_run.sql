@@ -35,6 +35,15 @@ WITH kcompactd AS (
     SELECT tape, pid FROM task WHERE kthread AND comm LIKE 'kcompactd%'
 ),
 
+-- The daemons of a replay have pid 0, on every node. A run may begin when the one before ends.
+known AS (
+    SELECT *, if(pid = 0, node, NULL) AS daemon
+    FROM (SELECT *, row_number() OVER () AS place FROM compaction)
+    WHERE kind IN (
+        'begin', 'end', 'finished', 'migratepages', 'try_to_compact_pages', 'kcompactd_wake', 'kcompactd_sleep'
+    )
+),
+
 -- `runs` numbers the runs of a thread: a begin, or an end without one, begins the next.
 step AS (
     SELECT
@@ -48,17 +57,14 @@ step AS (
         last_value(if(kind = 'try_to_compact_pages', ts, NULL) IGNORE NULLS) OVER here AS try_ts,
         last_value(if(kind = 'try_to_compact_pages', page_order, NULL) IGNORE NULLS) OVER here AS try_order,
         last_value(if(kind = 'try_to_compact_pages', coalesce(priority, -1), NULL) IGNORE NULLS) OVER here AS try_priority
-    FROM compaction
-    WHERE kind IN (
-        'begin', 'end', 'finished', 'migratepages', 'try_to_compact_pages', 'kcompactd_wake', 'kcompactd_sleep'
-    )
+    FROM known
     WINDOW
-        here AS (PARTITION BY tape, pid ORDER BY ts, "at" ROWS UNBOUNDED PRECEDING),
-        before AS (PARTITION BY tape, pid ORDER BY ts, "at" ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+        here AS (PARTITION BY tape, pid, daemon ORDER BY ts, "at", place ROWS UNBOUNDED PRECEDING),
+        before AS (PARTITION BY tape, pid, daemon ORDER BY ts, "at", place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ),
 
 numbered AS (
-    SELECT *, count(*) FILTER (begins) OVER (PARTITION BY tape, pid ORDER BY ts, "at" ROWS UNBOUNDED PRECEDING) AS number
+    SELECT *, count(*) FILTER (begins) OVER (PARTITION BY tape, pid, daemon ORDER BY ts, "at", place ROWS UNBOUNDED PRECEDING) AS number
     FROM step
 ),
 
@@ -69,7 +75,7 @@ inside AS (
         number > 0 AND (
             kind IN ('begin', 'end')
             OR coalesce(bool_or(kind = 'end') OVER (
-                PARTITION BY tape, pid, number ORDER BY ts, "at" ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                PARTITION BY tape, pid, daemon, number ORDER BY ts, "at", place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
             ), false) IS FALSE
         ) AS counts
     FROM numbered
@@ -98,7 +104,7 @@ run AS (
         sum(nr_failed) FILTER (kind = 'migratepages')::BIGINT AS failed
     FROM inside
     WHERE counts
-    GROUP BY tape, pid, number
+    GROUP BY tape, pid, daemon, number
 ),
 
 -- Only a run without mm_compaction_finished needs the events around it.

@@ -25,14 +25,16 @@ WITH edge AS (
         ts,
         "at",
         kind LIKE '%begin' AS begins,
-        CASE split_part(kind, '_', 1) WHEN 'node' THEN 'node_reclaim' ELSE split_part(kind, '_', 1) END AS cause
+        CASE split_part(kind, '_', 1) WHEN 'node' THEN 'node_reclaim' ELSE split_part(kind, '_', 1) END AS cause,
+        NULL AS daemon
     FROM reclaim
     WHERE kind IN (
         'direct_reclaim_begin', 'direct_reclaim_end', 'node_reclaim_begin', 'node_reclaim_end',
         'memcg_reclaim_begin', 'memcg_reclaim_end'
     )
     UNION ALL
-    SELECT tape, pid, ts, "at", kind = 'begin', 'compact'
+    -- The daemons of a replay have pid 0, on every node.
+    SELECT tape, pid, ts, "at", kind = 'begin', 'compact', if(pid = 0, node, NULL)
     FROM compaction
     WHERE kind IN ('begin', 'end')
 ),
@@ -55,7 +57,7 @@ paired AS (
         lag(ts) OVER thread AS last_ts,
         lead(ts) OVER thread AS next_ts
     FROM edge
-    WINDOW thread AS (PARTITION BY tape, pid, cause ORDER BY ts, "at", begins)
+    WINDOW thread AS (PARTITION BY tape, pid, cause, daemon ORDER BY ts, "at", begins)
 ),
 
 kswapd AS (

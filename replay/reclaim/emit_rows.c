@@ -39,6 +39,23 @@ void emit_reclaim(const struct row_outputs *rows, const struct reclaim_row *row)
 		SET(nr_reclaimed, row->nr_reclaimed);
 }
 
+uint64_t emit_direct_reclaim(const struct row_outputs *rows, const struct reclaim_row *row,
+			     uint64_t since, uint64_t ns)
+{
+	uint64_t now = rows->model->now.ts, wait = since > now ? since - now : 0;
+	struct reclaim_row edge = *row;
+
+	edge.node = edge.zone = -1;
+	edge.kind = RECLAIM_KIND_DIRECT_RECLAIM_BEGIN;
+	edge.after_ns = wait;
+	emit_reclaim(rows, &edge);
+	edge.kind = RECLAIM_KIND_DIRECT_RECLAIM_END;
+	edge.order = -1;
+	edge.after_ns = wait + ns;
+	emit_reclaim(rows, &edge);
+	return now + edge.after_ns;
+}
+
 void emit_compaction(const struct row_outputs *rows, const struct compaction_row *row)
 {
 	const struct moment *now = &rows->model->now;

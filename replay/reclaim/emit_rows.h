@@ -32,6 +32,14 @@ struct compaction_row {
 };
 
 void emit_reclaim(const struct row_outputs *rows, const struct reclaim_row *row);
+
+/*
+ * Begin and end of a direct reclaim of `ns`, not before `since` on the trace clock: a task reclaims
+ * once at a time. Returns the time of the end.
+ */
+uint64_t emit_direct_reclaim(const struct row_outputs *rows, const struct reclaim_row *row,
+			     uint64_t since, uint64_t ns);
+
 void emit_compaction(const struct row_outputs *rows, const struct compaction_row *row);
 
 /* Begin and end of a compaction run in a zone, which begins `after_ns` from now and takes `ns`. */

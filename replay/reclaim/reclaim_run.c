@@ -374,11 +374,11 @@ static int64_t shrink_zones(struct reclaim_run *run, const struct zonelist *list
 }
 
 /*
- * Whether a reclaim of `ns` begins, or goes on for its request. The task's next request keeps its
- * recorded time, also where that is before the end; what it needs is part of the reclaim. A
- * recorded entry begins one of its own.
+ * The task, if a reclaim of `ns` begins, or goes on for its request; else NULL. The task's next
+ * request keeps its recorded time, also where that is before the end; what it needs is part of the
+ * reclaim. A recorded entry begins one of its own.
  */
-static bool begins_reclaim(struct reclaim_run *run, uint64_t ns)
+static struct stalled_task *begins_reclaim(struct reclaim_run *run, uint64_t ns)
 {
 	const struct moment *now = &run->model->now;
 	struct stalled_task *t = run->stalled_tasks, *end = t + RECLAIMING_TASKS;
@@ -391,11 +391,11 @@ static bool begins_reclaim(struct reclaim_run *run, uint64_t ns)
 	}
 	if (now->ts != t->begin) {
 		if (now->ts < t->end && !run->at_entry)
-			return false;
+			return NULL;
 		t->begin = t->end = now->ts;
 	}
 	t->end += ns;
-	return true;
+	return t;
 }
 
 static bool direct(void *self, const struct zonelist *list, const struct request *rq, int order)
@@ -404,6 +404,7 @@ static bool direct(void *self, const struct zonelist *list, const struct request
 	const struct scan_row *row =
 		scan_direct(&run->pace, run->model->now.ts, order > PCP_MAX_ORDER);
 	int64_t pages = row->freed > CLUSTER ? (int64_t)row->freed : CLUSTER, freed;
+	struct stalled_task *task;
 	struct counters *counters;
 	bool ready;
 
@@ -413,22 +414,17 @@ static bool direct(void *self, const struct zonelist *list, const struct request
 	if (freed < pages && !ready && scan_frees(&run->pace, run->model->now.ts, row))
 		reclaim_supply_owe(&run->supply, list->zones[0]->node, rq->class_zone,
 				   pages - freed);
-	if (!begins_reclaim(run, row->ns))
+	task = begins_reclaim(run, row->ns);
+	if (!task)
 		return freed || ready;
 	counters = node_counters(run->model, list->zones[0]->node);
 	counters->direct_reclaims++;
 	counters->modelled_stall_us += row->ns / 1000;
-	emit_reclaim(&run->rows, &(struct reclaim_row){.kind = RECLAIM_KIND_DIRECT_RECLAIM_BEGIN,
-						       .node = -1,
-						       .zone = -1,
-						       .order = order,
-						       .gfp_flags = rq->gfp_flags});
-	emit_reclaim(&run->rows, &(struct reclaim_row){.kind = RECLAIM_KIND_DIRECT_RECLAIM_END,
-						       .node = -1,
-						       .zone = -1,
-						       .order = -1,
-						       .nr_reclaimed = freed,
-						       .after_ns = row->ns});
+	task->row_end = emit_direct_reclaim(&run->rows,
+					    &(struct reclaim_row){.order = order,
+								  .gfp_flags = rq->gfp_flags,
+								  .nr_reclaimed = freed},
+					    task->row_end, row->ns);
 	return freed || ready;
 }
 
@@ -462,7 +458,7 @@ static bool others_reclaim(struct reclaim_run *run, int node, uint64_t ns)
 
 	if (now->ts < t->end && now->pid != t->pid)
 		return true;
-	*t = (struct stalled_task){now->ts, now->ts + ns, now->pid};
+	*t = (struct stalled_task){.begin = now->ts, .end = now->ts + ns, .pid = now->pid};
 	return false;
 }
 

@@ -51,6 +51,7 @@ struct reclaiming_task {
 /* A task in the model's direct reclaim for its request. */
 struct stalled_task {
 	uint64_t begin, end;
+	uint64_t row_end; /* of its last rows: a task reclaims once at a time */
 	int32_t pid;
 };
 

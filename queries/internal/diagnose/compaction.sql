@@ -30,9 +30,11 @@ WITH run AS MATERIALIZED (
     WHERE r.who <> 'direct'
 ),
 
--- Zones are known by their node; a kcompactd has one node.
+-- Zones are known by their node; a kcompactd has one node. Those of a replay share pid 0.
 placed AS (
-    SELECT *, if(class = 'kcompactd', max(node) OVER (PARTITION BY pid), NULL) AS of_node FROM run WHERE until >= since
+    SELECT *, if(class = 'kcompactd', max(node) OVER (PARTITION BY pid, if(pid = 0, node, NULL)), NULL) AS of_node
+    FROM run
+    WHERE until >= since
 ),
 
 reached AS (
