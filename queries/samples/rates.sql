@@ -2,7 +2,7 @@
 --
 -- Source: the samples of /proc/vmstat in a recording. A row covers the time since the
 -- previous sample, by the times at which that file was read. The counters also cover activity for which a cheap recording has no
--- tracepoints. All rates are pages per second or events per second.
+-- tracepoints. Samples go on after the last event, while the recorder reads its rings. All rates are pages per second or events per second.
 --
 -- Needs: sample.began
 --

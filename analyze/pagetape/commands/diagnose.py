@@ -51,7 +51,8 @@ def _text(found: Diagnosis, every: bool) -> str:
     ill = [f for f in found.examined if f.shown]
     shown = ill if every else found.findings
     kernel = found.tape.facts.get("kernel") or "unknown"
-    parts = [f"{found.tape.path}: {found.seconds:.1f} s of kernel {kernel}. {found.summary}"]
+    length = f"{found.seconds:.3f} s of {found.covers}"
+    parts = [f"{found.tape.path}: {length} of kernel {kernel}. {found.summary}"]
     parts += [_finding(number, finding) for number, finding in enumerate(shown, 1)]
     if every:
         rest = [f for f in found.examined if not f.shown]
@@ -79,6 +80,7 @@ def _json(found: Diagnosis, every: bool) -> dict[str, Any]:
         "tape": str(found.tape.path),
         "kernel": found.tape.facts.get("kernel"),
         "duration_s": found.seconds,
+        "covers": found.covers,
         "lost": loss.total,
         "anomalies": loss.anomalies,
         "tier": run["tier"] if run else "recorded",

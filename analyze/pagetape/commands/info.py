@@ -23,7 +23,7 @@ def _text(info: dict[str, Any]) -> str:
         *(("rules", line) for line in info["kernel_warnings"] or [_rules(info)]),
         ("recording", info["recording_id"] or "unknown"),
         ("machine", _machine(info)),
-        ("duration", f"{info['duration_s']:.3f} s"),
+        ("duration", f"{info['duration_s']:.3f} s of events"),
         ("snapshots", snapshots(info)),
         *snapshot_lines(info),
         ("size", _size(info)),
@@ -34,8 +34,7 @@ def _text(info: dict[str, Any]) -> str:
     if info["stacks"]:
         lines.insert(6, ("stacks", _stacks(info["stacks"])))
     if info["samples"]:
-        changes = answer.amount(info["tables"].get("parameter", 0), "change")
-        lines.append(("samples", f"{info['samples']:,} of /proc, {changes} of parameters"))
+        lines.append(("samples", _samples(info)))
     if private := info["private"]:
         how = {"hash": "names hashed", "drop": "names dropped"}[private["names"]]
         lines.append(("private", f"{how}, pfns moved"))
@@ -54,6 +53,14 @@ def _text(info: dict[str, Any]) -> str:
     text = "\n".join(f"{name:<11}{answer.visible(str(value))}" for name, value in lines)
     events = sorted(info["events"].items(), key=lambda event: (-event[1], event[0]))
     return f"{text}\n\n{answer.table(('tracepoint', 'events'), [e for e in events if e[1]])}"
+
+
+def _samples(info: dict[str, Any]) -> str:
+    """'37 of /proc at 2.409 to 38.396 s, 55 changes of parameters'."""
+    ends = info["samples_s"]
+    when = f" at {ends[0]:.3f} to {ends[1]:.3f} s" if ends else ""
+    changes = answer.amount(info["tables"].get("parameter", 0), "change")
+    return f"{info['samples']:,} of /proc{when}, {changes} of parameters"
 
 
 def _rules(info: dict[str, Any]) -> str:
@@ -152,8 +159,9 @@ def command(tapes: tuple[Path, ...], as_json: bool) -> None:
     events), hindsight (what of that start events prove; null if it was not built),
     snapshots, snapshot_zones and snapshot_checks (rows of the snapshot tables), stacks,
     absent (lines about what an imported recording leaves out), disturbances (rows of that table),
-    samples, private, bytes, tables (rows of each) and facts (all
-    known facts of the machine).
+    samples, samples_s (first and last sample in seconds after the first event; they go on after
+    the last one, while the recorder reads its rings), private, bytes, tables (rows of each) and
+    facts (all known facts of the machine).
 
     \b
     Example:

@@ -22,7 +22,8 @@ class Case:
         self.tape = tape
         self._database = database
         self._reports: dict[str, list[dict[str, Any]]] = {}
-        self.seconds = float(self.row("span")["seconds"])
+        span = self.row("span")
+        self.seconds, self.covers = float(span["seconds"]), str(span["covers"])
         self.run: dict[str, Any] | None = tape.facts.get("replay")
 
     def rows(self, name: str) -> list[dict[str, Any]]:

@@ -50,6 +50,7 @@ class Diagnosis:
 
     tape: Tape
     seconds: float
+    covers: str  # what it has for so long: events, snapshots or samples
     examined: list[Finding]
     limits: list[Limit]
     page_events: bool = True  # the tape has some, or their recorder had switched them on
@@ -84,7 +85,8 @@ def _diagnose(tape: Tape, database: Database) -> Diagnosis:
     case = Case(tape, database)
     examined = worst_first([question(case) for question in _QUESTIONS])
     limits = recording.limits(case)
-    return Diagnosis(tape, case.seconds, examined, limits, absent.of_page_events(tape))
+    seen = absent.of_page_events(tape)
+    return Diagnosis(tape, case.seconds, case.covers, examined, limits, seen)
 
 
 def diagnose(tape: Tape) -> Diagnosis:

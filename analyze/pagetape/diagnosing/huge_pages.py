@@ -148,6 +148,8 @@ def examine(case: Case) -> Finding:
     if severity == "none":
         return Finding(ID, TITLE, severity, counted, evidence=evidence)
     certainty = "failures are counted by the kernel"
+    if found["source"] == "page faults":
+        certainty += " from the first reading of /proc to the last"
     if found["memory"] + found["block"] + found["policy"]:
         certainty += "; a cause is that of the request's own moment, by the count of free memory"
     return Finding(

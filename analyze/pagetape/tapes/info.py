@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagetape import answer
@@ -13,7 +12,7 @@ from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import absent, kernel_rows, origin
 from pagetape.tapes.disturbance import ENDINGS
-from pagetape.tapes.loss import Loss
+from pagetape.tapes.loss import Loss, counted_kinds
 from pagetape.tapes.spool import Found
 
 
@@ -25,8 +24,8 @@ def _tracepoints(tape: Tape) -> list[dict[str, Any]]:
     counted: Counter[tuple[str, str]] = Counter()
     for name in ("event", "reclaim", "compaction"):
         for batch in tape.batches(name):
-            for kind in pc.value_counts(batch.column("kind")).to_pylist():
-                counted[name, kind["values"]] += kind["counts"]
+            for label, nr in counted_kinds(batch).items():
+                counted[name, label] += nr
     return [
         {"name": kind.tracepoints[0].partition(":")[2], "events": nr, "stored": name}
         for (name, label), nr in counted.items()
@@ -126,7 +125,7 @@ def summary(tape: Tape) -> dict[str, Any]:
         "stacks": _stacks(tape),
         "absent": absent.lines(tape),
         "disturbances": tape.rows("disturbance"),
-        "samples": _samples(tape.table("sample")),
+        **_samples(tape),
         "private": tape.facts.get("private"),
         "bytes": tape.bytes,
         "bytes_per_event": tape.bytes / stored if stored else None,
@@ -134,10 +133,16 @@ def summary(tape: Tape) -> dict[str, Any]:
     }
 
 
-def _samples(table: pa.Table) -> int:
-    """How many samples have rows: by the file of the machine's counters, which always change."""
-    of_machine = table.filter(pc.is_null(table["node"]))
-    return int(pc.count_distinct(of_machine["ts"]).as_py())
+def _samples(tape: Tape) -> dict[str, Any]:
+    """How many samples have rows, by the file of the machine's counters, which always change; the
+    first and the last, in seconds after the first event. They go on while the rings are read."""
+    table = tape.table("sample")
+    times = table.filter(pc.is_null(table["node"]))["ts"]
+    reach = None
+    if len(times) and tape.clock:
+        ends = pc.min_max(times).as_py()
+        reach = [(ends[name] - tape.clock[0]) / 1e9 for name in ("min", "max")]
+    return {"samples": int(pc.count_distinct(times).as_py()), "samples_s": reach}
 
 
 def describe(tape: Tape) -> dict[str, Any]:
