@@ -12,7 +12,7 @@
 --
 -- Free memory is counted from page events between readings of /proc (view zone_free); `error_pages` is how far the
 -- count was off at a reading. Without page events only the readings are `points`, and shorter falls
--- are missed. Watermarks are those of the first snapshot, without boosts. A replay
+-- are missed. A fall that an error of its count would explain is not counted: the tape does not show it. Watermarks are those of the first snapshot, without boosts. A replay
 -- under other watermarks still shows those of its recording.
 --
 -- The kernel's test leaves out CMA and HIGHATOMIC pages, which kernel requests may not use (see alloc.usable). Only snapshots
@@ -36,7 +36,7 @@
 --   wmark_min                  BIGINT     Min watermark, in pages.
 --   wmark_low                  BIGINT     Low watermark, in pages.
 --   wmark_high                 BIGINT     High watermark, in pages.
---   lowest_free                BIGINT     Fewest free pages.
+--   lowest_free                BIGINT     Fewest free pages, by the count.
 --   unusable_pages                 BIGINT     Most CMA and HIGHATOMIC pages of a snapshot that kernel requests may not use; null if unknown.
 --   lowest_at_s                DOUBLE     Its time, seconds after the tape's first event.
 --   falls                      BIGINT     Falls below low.
@@ -44,12 +44,13 @@
 --   near_misses                BIGINT     Near misses, and falls below min.
 --   below_min                  BIGINT     Falls below min.
 --   calls                      BIGINT     Calls of kswapd for a shortage, on the whole node; null if not recorded.
---   stalls                     BIGINT     Direct reclaims for order 0, on the whole machine; null if not recorded.
+--   stalls                     BIGINT     Direct reclaims, on the whole machine; null if not recorded.
 --   min_free_kbytes            BIGINT     Value now, in KiB; from the watermarks if the tape lacks it.
 --   room                       BIGINT     Distance from min to low that kswapd needs, in pages; null: no reason to change.
 --   suggested_kbytes           BIGINT     Value that gives kswapd the room in this zone, in KiB; null: no reason to change.
 --   suggested_scale            BIGINT     vm.watermark_scale_factor that gives the same room instead, in 1/10000 of the zone, at most 3000.
 --   advice                     VARCHAR    The conclusion, in words.
+--   lowest_error               BIGINT     Error of the count between the readings around the lowest; the largest if there is none after it.
 WITH mark AS (
     SELECT
         z.tape,
@@ -65,6 +66,17 @@ WITH mark AS (
     WHERE z.snapshot = 0 AND z.managed > 0
 ),
 
+-- Each count with its own error: so many pages are free at most, and at least. A reading has none.
+bounded AS (
+    SELECT
+        *,
+        if(reading, 0, coalesce(max(abs(error_pages)) OVER (PARTITION BY tape, node, zone), 0)) AS widest,
+        if(reading, 0, coalesce(error_pages, -widest)) AS error_here,
+        free_pages - least(error_here, 0) AS at_most,
+        free_pages - if(reading, 0, greatest(coalesce(error_pages, widest), 0)) AS at_least
+    FROM zone_free
+),
+
 point AS (
     SELECT
         f.tape,
@@ -73,10 +85,13 @@ point AS (
         f.ts,
         f.free_pages,
         f.error_pages,
-        lag(f.free_pages) OVER its AS before,
+        f.error_here,
+        f.at_most,
+        f.at_least,
+        lag(f.at_most) OVER its AS before,
         lead(f.ts) OVER its - f.ts AS ns,
         k.* EXCLUDE (tape, node, zone)
-    FROM zone_free AS f
+    FROM bounded AS f
     JOIN mark AS k USING (tape, node, zone)
     WINDOW its AS (PARTITION BY f.tape, f.node, f.zone ORDER BY f.ts, f.free_pages)
 ),
@@ -91,14 +106,18 @@ counted AS (
         any_value(wmark_low) AS wmark_low,
         any_value(wmark_high) AS wmark_high,
         any_value(every_min) AS every_min,
+        any_value(near) AS near,
         count(*) AS points,
         max(abs(error_pages)) AS error_pages,
         min(free_pages) AS lowest_free,
+        min(at_most) AS lowest_sure,
+        min(at_least) AS lowest_maybe,
+        arg_min(error_here, free_pages) AS lowest_error,
         arg_min(ts, free_pages) AS lowest_ts,
-        count(*) FILTER (free_pages < wmark_low AND coalesce(before >= wmark_low, true)) AS falls,
-        coalesce(sum(ns) FILTER (free_pages < wmark_low), 0) / 1e9 AS below_low_s,
-        count(*) FILTER (free_pages < near AND coalesce(before >= near, true)) AS near_misses,
-        count(*) FILTER (free_pages < wmark_min AND coalesce(before >= wmark_min, true)) AS below_min
+        count(*) FILTER (at_most < wmark_low AND coalesce(before >= wmark_low, true)) AS falls,
+        coalesce(sum(ns) FILTER (at_most < wmark_low), 0) / 1e9 AS below_low_s,
+        count(*) FILTER (at_most < near AND coalesce(before >= near, true)) AS near_misses,
+        count(*) FILTER (at_most < wmark_min AND coalesce(before >= wmark_min, true)) AS below_min
     FROM point
     GROUP BY tape, node, zone
 ),
@@ -114,7 +133,8 @@ seen AS (
     SELECT
         tape,
         bool_or(kind IN ('kswapd_wake', 'kswapd_sleep', 'wakeup_kswapd')) AS kswapd,
-        count(*) FILTER (kind = 'direct_reclaim_begin' AND page_order = 0) AS stalls
+        count(*) FILTER (kind = 'direct_reclaim_begin') AS stalls,
+        count(*) FILTER (kind = 'direct_reclaim_begin' AND page_order = 0) AS for_order_0
     FROM reclaim
     GROUP BY tape
 ),
@@ -125,11 +145,13 @@ judged AS (
         coalesce(m.min_free_kbytes, c.every_min * m.page_size // 1024)::BIGINT AS min_free_kbytes,
         CASE WHEN s.kswapd THEN coalesce(l.calls, 0) END AS calls,
         s.stalls,
+        s.for_order_0,
         p.pages AS unusable,
         CASE
             WHEN c.near_misses > 0 OR c.below_min > 0
-                THEN ceil(greatest(c.wmark_low - c.lowest_free, 1) * 1.25)::BIGINT
-            WHEN s.stalls > 0
+                THEN ceil(greatest(c.wmark_low - c.lowest_sure, 1) * 1.25)::BIGINT
+            WHEN c.lowest_free < c.near THEN NULL
+            WHEN s.for_order_0 > 0
                 AND sum(c.near_misses + c.below_min) OVER (PARTITION BY c.tape) = 0
                 AND c.managed = max(c.managed) OVER (PARTITION BY c.tape, c.node)
                 THEN 2 * (c.wmark_low - c.wmark_min)
@@ -168,17 +190,22 @@ SELECT
     CASE WHEN room > wmark_low - wmark_min THEN least(ceil(room * 10000.0 / managed), 3000)::BIGINT END
         AS suggested_scale,
     CASE
-        WHEN below_min > 0 THEN printf('too low: up to %d pages below min', wmark_min - lowest_free)
-        WHEN near_misses > 0 THEN printf('near miss: %d pages above min', lowest_free - wmark_min)
+        WHEN below_min > 0 THEN printf('too low: up to %d pages below min', wmark_min - lowest_sure)
+        WHEN near_misses > 0 THEN printf('near miss: %d pages above min', lowest_sure - wmark_min)
+        WHEN lowest_free < near
+            THEN printf('not shown: lowest at %d pages, but the count may be %d too low there', lowest_free, -lowest_error)
         WHEN unusable IS NULL
             THEN printf('unclear: lowest at %d pages, and an unknown number of them may be CMA or HIGHATOMIC', lowest_free)
         WHEN lowest_free - unusable < if(falls > 0, wmark_min, wmark_low)
             THEN printf('unclear: lowest at %d pages, and up to %d of them may be CMA or HIGHATOMIC', lowest_free, unusable)
+        WHEN lowest_maybe - unusable < if(falls > 0, wmark_min, wmark_low)
+            THEN printf('not shown: lowest at %d pages, but the count may be up to %d too high', lowest_free, error_pages)
         WHEN falls > 0 THEN printf('enough: kswapd had %d pages left above min', lowest_free - unusable - wmark_min)
-        WHEN stalls > 0
+        WHEN for_order_0 > 0
             AND sum(near_misses + below_min) OVER () = 0
-            THEN printf('unclear: never below low at %d points, but %d direct reclaims', points, stalls)
+            THEN printf('unclear: never below low at %d points, but %d direct reclaims for order 0', points, for_order_0)
         ELSE printf('enough: never below low at %d points', points)
-    END AS advice
+    END AS advice,
+    lowest_error
 FROM judged
 ORDER BY node, zone

@@ -46,14 +46,15 @@ def examine(case: Case) -> Finding:
     }
     evidence = row | hits | {"share_percent": share, "room": room, "baseline": 0}
     if not row["episodes"] and row["below_min"]:
-        why = f"{amount(row['below_min'], 'direct reclaim')} below min, but no event of kswapd"
+        why = f"{amount(row['below_min'], 'direct reclaim')} for order 0, but no event of kswapd"
         why += " (it may have given up)"
         return Finding(ID, TITLE, "unknown", why, evidence=evidence)
     if not row["episodes"]:
         return Finding(ID, TITLE, "none", "free memory never fell below low", evidence=evidence)
+    direct = f"{amount(row['below_min'], 'direct reclaim')} for order 0"
     counted = (
         f"{row['stalled']:,} of {amount(row['episodes'], 'shortage')} ended below the min watermark"
-        f" ({percent(share)}; normal is 0), in {amount(row['below_min'], 'direct reclaim')}"
+        f" ({percent(share)}; normal is 0), in {direct}"
     )
     severity = WATERMARKS.severity(share)
     if severity == "none":
