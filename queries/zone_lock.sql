@@ -112,10 +112,10 @@ SELECT
     coalesce(decays, 0)::BIGINT AS decays,
     coalesce(direct, 0)::BIGINT AS direct,
     round(hold_ns / nullif(holds, 0) / 1000, 3) AS mean_hold_us,
-    round(hold_ns / nullif(length_ns, 0), 6) AS utilisation,
+    round(hold_ns / nullif(length_ns, 0), 9) AS utilisation,
     round(wait_ns / nullif(holds, 0) / 1000, 3) AS mean_wait_us,
     round(p99_wait_ns / 1000, 3) AS p99_wait_us,
-    round(100 * waiting_ns / nullif(length_ns, 0), 4) AS waiting_percent,
+    round(100 * waiting_ns / nullif(length_ns, 0), 9) AS waiting_percent,
     CASE
         WHEN copies IS NULL THEN 'counted'
         WHEN hold_ns / nullif(length_ns, 0) > 0.7 THEN 'saturated'

@@ -99,7 +99,11 @@ def cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.3f}".rstrip("0").rstrip(".")
+        # A small number is not 0: two digits of it.
+        if 0 < abs(value) < 1e-6:
+            return f"{value:.1e}"
+        digits = 1 - math.floor(math.log10(abs(value))) if 0 < abs(value) < 0.0005 else 3
+        return f"{value:.{digits}f}".rstrip("0").rstrip(".")
     return visible(str(value))
 
 
