@@ -95,6 +95,18 @@ def _answer(result: dict[str, Any], run: Run) -> str:
     )
 
 
+def _not_followed(result: dict[str, Any]) -> str:
+    """What the anomalies mean for the answer; empty without one."""
+    if not result["anomalies"]:
+        return ""
+    share = 100 * result["anomalies"] / max(result["events"], 1)
+    often = f"{share:.2f} %" if share >= 0.01 else "less than 0.01 %"
+    return (
+        f"\n{often} of the events contradict the model, which takes or frees other pages there, or"
+        " none (kinds: pagetape schema anomaly)"
+    )
+
+
 def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ...]:
     """The preferred node of the tape's threads, from the file of --numa-maps."""
     rows = parse(numa_maps.read_text("utf-8", "replace"))
@@ -244,8 +256,10 @@ def command(
         result["headline"] = headline.headlines(result["metrics"])
         answer.emit(result | {"lost": loss.total, "output": str(out) if out else None})
         return
-    lost = replace(loss, anomalies=result["anomalies"])
-    answer.say(f"{_text(result, counters)}\n{lost}\n\n{_answer(result, run)}")
+    kinds = result["anomaly_kinds"]
+    lost = replace(loss, anomalies=result["anomalies"], kinds=kinds)
+    about = f"{_text(result, counters)}\n{lost}{_not_followed(result)}"
+    answer.say(f"{about}\n\n{_answer(result, run)}")
     if ensemble_size and loss.unmeasured:
         answer.say(loss.unmeasured)
     if explain:

@@ -122,5 +122,6 @@ def command(
     if as_json:
         answer.emit(found | {"lost": loss.total, "output": str(out) if out else None})
         return
-    total = dataclasses.replace(loss, anomalies=sum(found["anomalies"].values()))
+    kinds = found["anomalies"]
+    total = dataclasses.replace(loss, anomalies=sum(kinds.values()), kinds=kinds)
     answer.say(f"{_text(found, explain=explain)}\n\n{total}")

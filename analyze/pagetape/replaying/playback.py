@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pagetape import _replay
 from pagetape.replaying import (
@@ -39,6 +38,7 @@ from pagetape.replaying.requests import requests
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import cache, fallback_unit, origin, output
+from pagetape.tapes.loss import counted_kinds
 from pagetape.tapes.machine import topology
 
 _INFERRED = TABLES["inferred"].arrow
@@ -281,19 +281,18 @@ class _Output:
         self._pool = ThreadPoolExecutor(1)
         self._writing: Future[None] | None = None
         self.events: Counter[str] = Counter()
-        self.anomalies = 0
+        self.anomalies: Counter[str] = Counter()
 
     def take(self, name: str, batch: pa.RecordBatch) -> None:
         if name == "anomaly":
-            self.anomalies += batch.num_rows
+            self.anomalies += counted_kinds(batch)
         self._wait()
         if self._writer is not None and name not in self._leave_out:
             self._writing = self._pool.submit(self._write, self._writer, name, batch)
 
     def _write(self, writer: Writer, name: str, batch: pa.RecordBatch) -> None:
         if name == "event":
-            for kind in pc.value_counts(batch.column("kind")).to_pylist():
-                self.events[kind["values"]] += kind["counts"]
+            self.events += counted_kinds(batch)
         elif name == "event_count":
             for row in batch.to_pylist():
                 self.events[row["kind"]] += row["events"]
@@ -455,7 +454,8 @@ class Playback:
         return made | {
             "events": events,
             "events_per_s": events / seconds if seconds else None,
-            "anomalies": self._output.anomalies,
+            "anomalies": self._output.anomalies.total(),
+            "anomaly_kinds": dict(self._output.anomalies),
             "preference": shares(self._preference, self._run.preference),
             "hindsight": begin.coverage if (begin := self._source.begin) else None,
             "totals": {

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pagetape import answer
 from pagetape.schemas.tape import Tape
@@ -42,6 +45,20 @@ def by_cpu(
     return {cpu: total(cpu) for cpu in sorted(known)}
 
 
+def anomaly_kinds(tape: Tape) -> dict[str, int]:
+    """How many anomalies of each kind are on a tape."""
+    kinds: Counter[str] = Counter()
+    for batch in tape.batches("anomaly") if tape.num_rows("anomaly") else ():
+        kinds += counted_kinds(batch)
+    return dict(kinds)
+
+
+def counted_kinds(batch: pa.RecordBatch) -> Counter[str]:
+    """Rows by their kind."""
+    rows = pc.value_counts(batch.column("kind")).to_pylist()
+    return Counter({row["values"]: row["counts"] for row in rows})
+
+
 # The largest share of its events that a recording behind the intervals lost (calibration.toml).
 _MEASURED = 0.13
 
@@ -55,6 +72,7 @@ class Loss:
     anomalies: int
     cut_off: tuple[str, ...] = ()  # tables whose file has no end
     share: float = 0.0  # of all events, lost ones included
+    kinds: Mapping[str, int] = field(default_factory=dict)  # of the anomalies, by kind
 
     @classmethod
     def of(cls, tape: Tape) -> Loss:
@@ -68,7 +86,8 @@ class Loss:
         known = sum(counts)
         seen = sum(row["events"] for row in tape.rows("tracepoint")) or tape.num_rows("event")
         share = known / (known + seen) if known else 0.0
-        return cls(total, cpus, tape.num_rows("anomaly"), tape.cut_off, share)
+        kinds = anomaly_kinds(tape)
+        return cls(total, cpus, sum(kinds.values()), tape.cut_off, share, kinds)
 
     @classmethod
     def of_all(cls, tapes: Sequence[Tape]) -> Loss:
@@ -81,7 +100,8 @@ class Loss:
         total = max(totals) if len(totals) == len(each) else None
         cut_off = tuple(dict.fromkeys(name for loss in each for name in loss.cut_off))
         share = max((loss.share for loss in each), default=0.0)
-        return cls(total, {}, sum(loss.anomalies for loss in each), cut_off, share)
+        kinds = sum((Counter(loss.kinds) for loss in each), Counter[str]())
+        return cls(total, {}, kinds.total(), cut_off, share, kinds)
 
     @property
     def unmeasured(self) -> str | None:
@@ -98,4 +118,7 @@ class Loss:
         lost = "unknown" if self.total is None else answer.amount(self.total, "event")
         if self.cut_off:
             lost += f" ({', '.join(f'{name}.arrow' for name in self.cut_off)} without an end)"
-        return f"lost: {lost}; anomalies: {self.anomalies:,}"
+        found = sorted(self.kinds.items(), key=lambda kind: (-kind[1], kind[0]))
+        of_kind = ", ".join(f"{nr:,} {kind}" for kind, nr in found if nr)
+        kinds = f" ({of_kind})" if of_kind else ""
+        return f"lost: {lost}; anomalies: {self.anomalies:,}{kinds}"
