@@ -3,7 +3,7 @@
 -- The report shows which migratetype fragments which zone, and whether memory was short then. `to_*` are fallbacks
 -- below pageblock order by the requested migratetype: they mix pageblocks. Each zone that the report has anywhere has a row in
 -- each interval from the first event to the last, also one without a fallback. Kernels up to 6.8 emit one event for each
--- free block taken, later ones one for each page.
+-- free block taken, later ones one for each page. Where fallbacks were not recorded, `to_*` and `whole` are empty.
 --
 -- Free memory is the lowest of the interval, counted from page events between readings of /proc (view zone_free); without page
 -- events only readings count, and an interval without one has none. The kernel counts free pages by migratetype only in snapshots:
@@ -89,6 +89,19 @@ mixed AS (
     GROUP BY ALL
 ),
 
+-- The count of an interval without a fallback: null if none was recorded.
+known AS (
+    SELECT
+        CASE
+            WHEN m.replayed
+            OR coalesce(
+                list_contains(m.recorded, 'kmem:mm_page_alloc_extfrag'),
+                EXISTS (SELECT 1 FROM event WHERE kind = 'alloc_extfrag')
+            ) THEN 0::BIGINT
+        END AS none
+    FROM machine AS m
+),
+
 -- Every interval of each zone; values only after the last event are in the last one.
 slice AS (
     SELECT z.node, z.zone, i.slice
@@ -111,11 +124,12 @@ SELECT
     a.unmovable::BIGINT AS free_unmovable,
     a.movable::BIGINT AS free_movable,
     a.reclaimable::BIGINT AS free_reclaimable,
-    coalesce(x.unmovable, 0) AS to_unmovable,
-    coalesce(x.movable, 0) AS to_movable,
-    coalesce(x.reclaimable, 0) AS to_reclaimable,
-    coalesce(x.whole, 0) AS whole
+    coalesce(x.unmovable, k.none) AS to_unmovable,
+    coalesce(x.movable, k.none) AS to_movable,
+    coalesce(x.reclaimable, k.none) AS to_reclaimable,
+    coalesce(x.whole, k.none) AS whole
 FROM slice AS s
+CROSS JOIN known AS k
 LEFT JOIN place AS p USING (node, zone)
 LEFT JOIN free AS f USING (node, zone, slice)
 LEFT JOIN area AS a USING (node, zone, slice)

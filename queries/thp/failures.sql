@@ -18,6 +18,8 @@
 --
 -- Events: whole
 --
+-- Replay: a request that failed on the recording gets no block here, also where the model has one: `compare` counts these as served
+--
 -- Tier: A
 --
 -- Columns:

@@ -3,12 +3,15 @@
 -- `requests` counts every allocation of pageblock order, of page faults and of the kernel. One fault may ask
 -- more than once: first on its own node, then elsewhere. `fault_*` are the kernel's own counters of page
 -- faults, from samples of /proc (`record --sample`): a fault counts once. A sample counts in the slice
--- in which it was read; samples whose files share one stamp do not count. Slices without a request or sample have no row.
+-- in which it was read, also after the last event; samples whose files share one stamp do not count. Slices without a request or sample have no row. Where
+-- allocations were not recorded, the counts of requests are empty.
 --
 -- Several recordings of one load, in their order, show how success decays: read `tape_percent` and
 -- `change_points`. The first tape is the base.
 --
 -- Tapes: several
+--
+-- Replay: served and failed count events: a request that failed on the recording gets no block, also where the model has one; tape_percent and `compare` count these as served
 --
 -- Needs: event.alloc or sample
 --
@@ -24,7 +27,7 @@
 --   served           BIGINT   Of these, allocations that got a block.
 --   failed           BIGINT   Of these, allocations that got none.
 --   success_percent  DOUBLE   served of requests, in percent.
---   tape_percent     DOUBLE   The same for the whole tape, in percent.
+--   tape_percent     DOUBLE   The same for the whole tape, in percent; of a replay by the blocks that the model has (table huge_request).
 --   change_points    DOUBLE   tape_percent minus that of the first tape, in percentage points.
 --   fault_allocs     BIGINT   Page faults that got a huge page (thp_fault_alloc); null without samples.
 --   fault_fallbacks  BIGINT   Page faults that got none (thp_fault_fallback); null without samples.
@@ -71,10 +74,24 @@ faulted AS (
 ),
 
 whole AS (
-    SELECT m.tape, m.place, 100 * sum(a.served) / nullif(sum(a.requests), 0) AS percent
+    SELECT
+        m.tape,
+        m.place,
+        -- The count of an interval without a request: null if none was recorded.
+        CASE
+            WHEN m.replayed
+            OR coalesce(
+                list_contains(any_value(m.recorded), 'kmem:mm_page_alloc'),
+                m.tape IN (SELECT tape FROM event WHERE kind = 'alloc')
+            ) THEN 0::BIGINT
+        END AS none,
+        coalesce(
+            100 * any_value(h.got) / nullif(any_value(h.asked), 0), 100 * sum(a.served) / nullif(sum(a.requests), 0)
+        ) AS percent
     FROM machine AS m
     LEFT JOIN asked AS a USING (tape)
-    GROUP BY m.tape, m.place
+    LEFT JOIN huge_request AS h ON h.tape = m.tape AND h.page_order = m.pageblock_order
+    GROUP BY m.tape, m.place, m.replayed
 ),
 
 slice AS (
@@ -86,9 +103,9 @@ slice AS (
 SELECT
     w.tape,
     (s.slice * greatest($interval_ms::BIGINT, 1) / 1000)::DOUBLE AS at_s,
-    coalesce(a.requests, 0) AS requests,
-    coalesce(a.served, 0) AS served,
-    coalesce(a.requests - a.served, 0) AS failed,
+    coalesce(a.requests, w.none) AS requests,
+    coalesce(a.served, w.none) AS served,
+    coalesce(a.requests - a.served, w.none) AS failed,
     round(100 * a.served / a.requests, 1) AS success_percent,
     round(w.percent, 1) AS tape_percent,
     round(w.percent - (SELECT percent FROM whole ORDER BY place LIMIT 1), 1) AS change_points,

@@ -153,6 +153,15 @@ def lacking(q: Query, tape: Tape) -> str | None:
     return _needs(q, tape, _SOURCES[without[0]])
 
 
+def empty(q: Query, tape: Tape) -> list[str]:
+    """Lines about kinds of event without which a report has rows, but columns without a value."""
+    return [
+        f"not recorded: {_NEEDED[first].of}; what the report counts of them is empty"
+        for first, *others in q.needs
+        if others and first.startswith("event.") and not _has(tape, first)
+    ]
+
+
 def _needs(q: Query, tape: Tape, source: Source) -> str:
     foreign = "event" in source.of and absent.is_foreign(tape)
     hedge = ", and this import has none (not recorded, or none happened)" if foreign else ""

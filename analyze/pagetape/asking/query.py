@@ -15,6 +15,8 @@ A header is the comment block at the head of the file:
     --
     -- Needs: event.alloc, free_block or block_guess
     --
+    -- Replay: A request counts although the recording served it elsewhere.
+    --
     -- Tier: A
     --
     -- Parameters:
@@ -29,6 +31,7 @@ with one node, the report prints a note. `Events: whole` marks a query that foll
 from event to event: it needs the events of all tasks and zones. `Tier` is the tier of the numbers
 if the tape is a prediction: A is placement, B is modelled feedback, - is for queries about
 recordings only. `Needs` lists the tables, or kinds of events, without which a tape gives no rows.
+`Replay` is a note that the report prints if a tape is a replay.
 
 A parameter that is a number has a range; both limits are allowed.
 
@@ -54,6 +57,7 @@ _NODES = "Nodes: several"
 _WHOLE = "Events: whole"
 _TIER = re.compile(r"Tier: ([AB-])")
 _NEEDS = re.compile(r"Needs: (.+)")
+_REPLAY = re.compile(r"Replay: (.+)")
 _PARAMETER = re.compile(
     r"(?P<name>\w+) +(?P<type>[A-Z]+(?:\[\])?)(?: (?P<least>\d+)\.\.(?P<most>\d+))?"
     r"(?: = (?P<default>\S+))?  +(?P<doc>.+)"
@@ -130,6 +134,7 @@ class Query:
     columns: tuple[Column, ...]
     sql: str
     needs: tuple[tuple[str, ...], ...] = ()  # of each, one: a table, or table.kind
+    replay: str = ""  # how to read the answer about a replay
 
 
 def _entries(pattern: re.Pattern[str], lines: Sequence[str]) -> list[re.Match[str]]:
@@ -155,7 +160,7 @@ def parse(name: str, text: str) -> Query:
         raise HeaderError(f"{name}: the header must begin with a sentence and an empty line")
     prose: list[str] = []
     sections: dict[str, list[str]] = {"Parameters": [], "Columns": []}
-    tier, needs, here = "", "", prose
+    tier, needs, replay, here = "", "", "", prose
     for line in comment[2:]:
         if match := _SECTION.fullmatch(line):
             here = sections[match[1]]
@@ -163,6 +168,8 @@ def parse(name: str, text: str) -> Query:
             tier = match[1]
         elif match := _NEEDS.fullmatch(line):
             needs = match[1]
+        elif match := _REPLAY.fullmatch(line):
+            replay = match[1]
         elif line or here is prose:
             here.append(line)
     try:
@@ -185,9 +192,8 @@ def parse(name: str, text: str) -> Query:
     several, nodes, whole = (mark in comment for mark in marks)
     text = "\n".join(line for line in prose if line not in marks).strip()
     needed = tuple(tuple(each.split(" or ")) for each in needs.split(", ") if each)
-    return Query(
-        name, comment[0], text, tier, several, nodes, whole, parameters, columns, body, needed
-    )
+    about = (name, comment[0], text, tier, several, nodes, whole)
+    return Query(*about, parameters, columns, body, needed, replay)
 
 
 _NO_REPORTS = ("views", "macros", "internal", "tests", "__pycache__")

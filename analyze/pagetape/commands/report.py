@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,6 +40,7 @@ def _run(
     values: dict[str, Any],
     wanted: filters.Filters,
 ) -> None:
+    from pagetape.asking import needs
     from pagetape.asking.database import Database, labels
     from pagetape.schemas.tape import Tape
     from pagetape.tapes import origin
@@ -66,8 +68,10 @@ def _run(
     if limit is not None and limit < len(found.rows):
         part.said.append(f"{limit} of {answer.amount(len(found.rows), 'row')}")
         found = replace(found, rows=found.rows[:limit])
+    empty = _of_each(tapes, partial(needs.empty, q)) if found.rows else []
+    notes = [note, *empty, q.replay if any("replay" in tape.facts for tape in tapes) else ""]
     beside = origin.lines(tapes, labels(tapes))
-    _print(q, tapes, form, found, [*part.said, *([note] if note else []), *beside], wanted)
+    _print(q, tapes, form, found, [*part.said, *filter(None, notes), *beside], wanted)
 
 
 def _print(
