@@ -3,7 +3,8 @@
 -- Free memory at the moment of a failure is counted from the page events (view zone_free), with the error of that count. The
 -- kernel's test of each zone that the request may take is that of the macro above_min. `memory`: no zone passes it, whatever
 -- the error and the reserves are. `block`: a zone surely passes, so that the request failed for want of a block. Null: neither is sure,
--- or the tape has no events to count free memory with. A request with THISNODE may take the node of its CPU.
+-- or the tape has no events to count free memory with. The boost of the min watermark is at most that of the last sample and
+-- one pageblock for each fallback since and for one under way (boost_watermark), and at most the largest of the tape; with lost events, the largest. A request with THISNODE may take the node of its CPU.
 -- Memory policies and cpusets of tasks are not on the tape.
 --
 -- Columns:
@@ -66,6 +67,38 @@ counted AS MATERIALIZED (
       AND f.tape IN (SELECT tape FROM event WHERE kind = 'alloc_zone_locked')  -- else only readings
 ),
 
+-- Fallbacks of a zone so far: each raises its boost by a pageblock at most.
+raised AS MATERIALIZED (
+    SELECT
+        e.tape,
+        z.node,
+        z.zone::VARCHAR AS zone,
+        e.ts,
+        count(*) OVER (PARTITION BY e.tape, z.node, z.zone ORDER BY e.ts) AS nr
+    FROM event AS e
+    JOIN zone AS z
+        ON z.tape = e.tape AND z.snapshot = 0 AND e.pfn >= z.start_pfn AND e.pfn < z.start_pfn + z.spanned
+    WHERE e.kind = 'alloc_extfrag' AND e.tape IN (SELECT tape FROM failed)
+),
+
+-- A zone without a row in a sample has the boost of the sample before.
+boost_row AS MATERIALIZED (
+    SELECT tape, node, zone::VARCHAR AS zone, name, began, ts, value
+    FROM sample
+    WHERE zone IS NOT NULL AND name IN ('boost', 'free') AND began IS NOT NULL
+      AND tape IN (SELECT tape FROM raised)
+      AND tape NOT IN (SELECT tape FROM lost)
+),
+
+boosted AS MATERIALIZED (
+    SELECT b.tape, b.node, b.zone, s.ts, v.value, coalesce(r.nr, 0) AS nr
+    FROM (SELECT DISTINCT tape, began, ts FROM boost_row) AS s
+    JOIN bound AS b USING (tape)
+    ASOF JOIN (FROM boost_row WHERE name = 'boost') AS v
+        ON v.tape = b.tape AND v.node = b.node AND v.zone = b.zone AND v.ts <= s.ts
+    ASOF LEFT JOIN raised AS r ON r.tape = b.tape AND r.node = b.node AND r.zone = b.zone AND r.ts < s.began
+),
+
 home AS (
     SELECT tape, cpu, to_node AS node
     FROM node_distance
@@ -110,7 +143,7 @@ stated AS (
             'free': c.free_pages - greatest(coalesce(c.error_pages, c.widest), 0)
             - if(t.rq['movable'], 0, t.cma) - t.reserved,
             'wmark_min': t.first.wmark_min,
-            'boost': t.boost,
+            'boost': least(t.boost, u.value + ((coalesce(r.nr, 0) - u.nr + 1) << t.m.pageblock_order)),
             'lowmem_reserve': t.first.lowmem_reserve,
             'reserved_highatomic': 0::BIGINT,
             'free_highatomic': 0::BIGINT,
@@ -119,6 +152,8 @@ stated AS (
         } AS least
     FROM tried AS t
     ASOF LEFT JOIN counted AS c ON c.tape = t.tape AND c.node = t.node AND c.zone = t.zone AND c.ts <= t.ts
+    ASOF LEFT JOIN boosted AS u ON u.tape = t.tape AND u.node = t.node AND u.zone = t.zone AND u.ts <= t.ts
+    ASOF LEFT JOIN raised AS r ON r.tape = t.tape AND r.node = t.node AND r.zone = t.zone AND r.ts <= t.ts
     WHERE t.place <= t.rq['zone']
 ),
 
