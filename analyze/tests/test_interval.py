@@ -79,6 +79,15 @@ def test_a_difference_is_that_of_the_medians(own: list[int], seed: int) -> None:
     assert found.low <= found.value <= found.high
 
 
+def test_a_difference_is_no_more_than_the_run_can_have_counted() -> None:
+    """Members of server.tape under R1: the margin of this metric alone would allow 3,418 more."""
+    pairs = [(280, 233), (417, 254), (295, 239), (300, 233)]
+    metric = "allocs below min everywhere"
+    found = interval.paired(metric, "events", pairs, "whole", "R1")
+    this = interval.interval(metric, "events", [280, 417, 295, 300], interval.FEEDBACK)
+    assert found.value < found.high == this.high
+
+
 def test_quantiles_lie_between_values() -> None:
     assert interval.quantile([0, 10], 0.1) == 1
     assert interval.quantile([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 0.9) == 9

@@ -214,7 +214,8 @@ def paired(
 
     What both runs share cancels, chaos and the model's bias alike. If the model counts too many by
     some factor, it does so in both: the difference is then wrong by that factor, so its limits
-    move by the margin, but not across 0, nor below what the other run can have counted.
+    move by the margin, but not across 0, nor below what the other run can have counted or above
+    what this one can.
     """
     this, own = zip(*pairs, strict=True)
     found = sorted(a - b for a, b in zip(this, own, strict=True))
@@ -228,9 +229,9 @@ def paired(
     base = median(own)
     value = median(this) - base
     # It cannot fall by more than it can have been, nor rise above the most that it can be.
-    limits = interval(metric, unit, own, kind_of(kind, reclaim), most)
+    limits, its = (interval(metric, unit, of, kind_of(kind, reclaim), most) for of in (own, this))
     low = min(max(low, -limits.high), value)
-    high = max(high if most is None else min(high, most - limits.low), value)
+    high = max(min(high, its.high if most is None else min(its.high, most - limits.low)), value)
     return Paired(
         value,
         _whole(math.floor, low),
