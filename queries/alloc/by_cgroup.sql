@@ -12,7 +12,7 @@
 -- Columns:
 --   cgroup           VARCHAR  Path of the control group; [unknown] if the tape does not record it.
 --   threads          BIGINT   Threads with events in this group.
---   allocs           BIGINT   Allocations.
+--   allocs           BIGINT   Allocations, failed ones included.
 --   pages            BIGINT   Pages allocated.
 --   high_order       BIGINT   Allocations of order 1 or more.
 --   frees            BIGINT   Frees.

@@ -11,7 +11,7 @@
 -- Columns:
 --   comm        VARCHAR  Thread name, or the pid if the name is unknown.
 --   threads     BIGINT   Threads with that name.
---   allocs      BIGINT   Allocations.
+--   allocs      BIGINT   Allocations, failed ones included.
 --   pages       BIGINT   Pages allocated.
 --   high_order  BIGINT   Allocations of order 1 or more.
 --   interrupt   BIGINT   Allocations in hard or soft interrupt context.

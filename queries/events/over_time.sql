@@ -9,7 +9,7 @@
 --
 -- Columns:
 --   at_s          DOUBLE  Start of the interval, seconds after the tape's first event.
---   allocs        BIGINT  Allocations.
+--   allocs        BIGINT  Allocations, failed ones included.
 --   alloc_pages   BIGINT  Pages allocated.
 --   frees         BIGINT  Frees.
 --   free_pages    BIGINT  Pages freed.

@@ -19,7 +19,7 @@
 --
 -- Columns:
 --   node              SMALLINT  NUMA node.
---   wakeups           BIGINT    Calls of allocations that found kswapd asleep.
+--   wakeups           BIGINT    Calls of allocations that found kswapd asleep; there may be several before it runs.
 --   passes            BIGINT    Passes of kswapd over its zones.
 --   sleeps            BIGINT    Times kswapd fell asleep.
 --   premature_sleeps  BIGINT    Sleeps that were premature.
@@ -30,7 +30,7 @@
 --   scanned           HUGEINT   Pages kswapd scanned, if the tape records them.
 --   reclaimed         HUGEINT   Pages kswapd reclaimed, if the tape records them.
 --   efficiency        DOUBLE    reclaimed / scanned, 0 to 1.
---   woken             BIGINT    First calls since kswapd's last pass or sleep.
+--   woken             BIGINT    First calls since kswapd's last pass or sleep: `kswapd wakeups` of compare.
 --   failures          BIGINT    Passes that the kernel counted as failures.
 --   most_failures     INTEGER   Largest number of failures in a row.
 --   clears            BIGINT    Times the number of failures went back to 0.
