@@ -130,7 +130,7 @@ def test_every_report_ends_with_loss_and_anomalies(name: str, golden: Path, page
     assert (found["lost"], found["anomalies"], found["tier"]) == (3, 2, "recorded")
     assert all(list(row) == found["columns"] for row in found["rows"])
     text = pagetape("report", name, golden).out
-    assert text.splitlines()[-1] == "lost: 3 events; anomalies: 2; tier: recorded"
+    assert text.splitlines()[-1] == "lost: 3 events; anomalies: 2 (2 free_unknown); tier: recorded"
 
 
 def test_a_report_takes_the_parameters_of_its_header(golden: Path, pagetape: Run) -> None:

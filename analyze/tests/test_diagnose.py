@@ -378,6 +378,9 @@ def test_every_golden_answer_has_a_tape() -> None:
     assert {file.stem for file in (GOLDEN / "diagnose").iterdir()} == names
 
 
+# From the first to the last event of healthy(): the interval of all shares of time.
+EVENTS_S = 9.991
+
 # Counted by hand from what each disease writes.
 EVIDENCE: dict[Disease, tuple[str, dict[str, Any]]] = {
     mixing: (
@@ -403,7 +406,7 @@ EVIDENCE: dict[Disease, tuple[str, dict[str, Any]]] = {
     kcompactd: (
         "kcompactd",
         {
-            "busy_percent": 40.0,
+            "busy_percent": 100 * 4 / EVENTS_S,
             "asked_s": 3.0,
             "asked_runs": 2,
             "successes": 1,
@@ -413,7 +416,14 @@ EVIDENCE: dict[Disease, tuple[str, dict[str, Any]]] = {
     ),
     explicit_compaction: (
         "explicit_compaction",
-        {"busy_percent": 20.0, "runs": 2, "task": "driver", "tasks": 1, "moved": 180, "failed": 20},
+        {
+            "busy_percent": 100 * 2 / EVENTS_S,
+            "runs": 2,
+            "task": "driver",
+            "tasks": 1,
+            "moved": 180,
+            "failed": 20,
+        },
     ),
     stalls: ("stalls", {"nr": 2, "some_s": 3.0, "total_s": 4.0, "vain": 2, "max_ms": 2000.0}),
     watermarks: (
