@@ -28,6 +28,9 @@ Zone = tuple[int, str]
 _GROWING = ("pgalloc_", "pgfree", "pgfault", "pgmajfault", "pgscan_", "pgsteal_", "pgactivate")
 _MOST_WRAPPED = 2
 
+# Counters of a zone in zoneinfo that never fall; vm.numa_stat may have made them 0.
+_OF_ZONES = re.compile(r"^Node +\d+, zone +\S+|^ +(numa_\w+) +([1-9]\d{0,15})$", re.MULTILINE)
+
 # MemTotal is the sum of the managed pages (si_meminfo); a balloon may move between the two files.
 _MEMORY_SLACK = 0.1
 
@@ -55,6 +58,7 @@ class _Files:
         )
         vmstat = procfs.parse_vmstat(copies.text("vmstat", stage) or "")
         self.vmstat = {row["name"]: row["value"] for row in vmstat}
+        self.of_zones = _counters_of(copies.text("zoneinfo", stage) or "")
 
     def name(self, name: str) -> str:
         path = self.copies.path(name, self.stage)
@@ -74,6 +78,18 @@ class _Files:
         return {
             name: 1 + max(row["page_order"] for row in rows) for name, rows in found.items() if rows
         }
+
+
+def _counters_of(zoneinfo: str) -> dict[str, int]:
+    """The counters of all zones that never fall."""
+    found: dict[str, int] = {}
+    head = ""
+    for line in _OF_ZONES.finditer(zoneinfo):
+        if line[1]:
+            found[f"{line[1]} of {head}"] = int(line[2])
+        else:
+            head = " ".join(line[0].split())
+    return found
 
 
 def _words(zone: Zone) -> str:
@@ -185,20 +201,20 @@ def _check_spans(copies: Copies, before: _Files, after: _Files) -> None:
 
 
 def _check_counters(copies: Copies, before: _Files, after: _Files) -> None:
-    fell = [
-        name
-        for name, value in before.vmstat.items()
-        if name.startswith(_GROWING) and after.vmstat.get(name, value) < value
-    ]
-    if len(fell) > _MOST_WRAPPED:
-        name = fell[0]
-        raise OSError(
-            errno.EINVAL,
-            f"{after.name('vmstat')} is older than {before.name('vmstat')}, or of another machine:"
-            f" {len(fell)} counters fell, as {name} from {before.vmstat[name]:,} to"
-            f" {after.vmstat[name]:,}",
-            str(copies.directory),
-        )
+    growing = {name: nr for name, nr in before.vmstat.items() if name.startswith(_GROWING)}
+    for file, first, last in (
+        ("vmstat", growing, after.vmstat),
+        ("zoneinfo", before.of_zones, after.of_zones),
+    ):
+        fell = [name for name, value in first.items() if last.get(name, value) < value]
+        if len(fell) > _MOST_WRAPPED:
+            name = fell[0]
+            raise OSError(
+                errno.EINVAL,
+                f"{after.name(file)} is older than {before.name(file)}, or of another machine:"
+                f" {len(fell)} counters fell, as {name} from {first[name]:,} to {last[name]:,}",
+                str(copies.directory),
+            )
 
 
 def check(copies: Copies) -> None:

@@ -42,7 +42,7 @@ _NAME = re.compile(
 _EXPECTED = "zoneinfo.before and zoneinfo.after, or plain zoneinfo, and others beside them"
 _MOST_NAMES = 5  # of files in a message
 
-_TEXT_MB = 128  # longest text file; numa_maps of 10,000 processes is about that long
+TEXT_MB = 128  # longest text file; numa_maps of 10,000 processes is about that long
 _FLAGS_GB = 8  # largest kpageflags in a .zst: 4 TB of memory
 _CHUNK = 1 << 20
 
@@ -147,8 +147,8 @@ class Copies(Proc):
         data = bytearray()  # grows in place: bytes would copy all for each chunk
         for chunk in _chunks(path):
             data += chunk
-            if max(len(data), path.stat().st_size) > _TEXT_MB << 20:
-                raise _error(path, f"more than {_TEXT_MB} MB of text", errno.EFBIG)
+            if max(len(data), path.stat().st_size) > TEXT_MB << 20:
+                raise _error(path, f"more than {TEXT_MB} MB of text", errno.EFBIG)
         return bytes(data)
 
     @contextmanager
@@ -204,7 +204,8 @@ def _chunks(path: Path) -> Iterator[bytes]:
             while chunk := stream.read(_CHUNK):
                 yield chunk
     except OSError as e:
-        raise _error(path, f"cannot be read: {e}", e.errno or errno.EBADMSG) from e
+        why = os.strerror(e.errno) if e.errno else str(e)
+        raise _error(path, f"cannot be read: {why}", e.errno or errno.EBADMSG) from e
 
 
 def saved(directory: Path) -> Copies:

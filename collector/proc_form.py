@@ -415,6 +415,22 @@ def _having(pattern: str, expected: str) -> Callable[[str], str]:
     return check
 
 
+def _one_line(most: int, pattern: str = r".*") -> Callable[[str], str]:
+    """The form of a file of one line without a known grammar; an empty one is none."""
+    fits = re.compile(pattern)
+
+    def check(text: str) -> str:
+        line, _, rest = text.strip().partition("\n")
+        # U+FFFD stands for bytes that are not UTF-8.
+        if rest or len(line) > most or "\ufffd" in line or not line.isprintable():
+            raise FormError(f"expected one line of text, at most {most} characters")
+        if line and not fits.fullmatch(line):
+            raise _wrong(Line(1, line), "one word")
+        return text
+
+    return check
+
+
 _FORMS: dict[str, Callable[[str], str]] = {
     "zoneinfo": _zoneinfo,
     "buddyinfo": _buddyinfo,
@@ -436,17 +452,23 @@ _FREE: dict[str, Callable[[str], str]] = {
     ),
 }
 
+# Files that may be empty.
+_LINES: dict[str, Callable[[str], str]] = {
+    "hostname": _one_line(64),  # __NEW_UTS_LEN
+    "boot_id": _one_line(36, r"[\w-]+"),
+    "cmdline": _one_line(1 << 16),
+}
+
 
 def checked(name: str, data: bytes) -> str:
-    """The text of a copy of the file `name`, unfolded; raises FormError if it is of another form.
-
-    Files of free text (hostname, cmdline, boot_id) have no form.
-    """
+    """The text of a copy of the file `name`, unfolded; raises FormError for another form."""
     if name in _FORMS:
         return _FORMS[name](_text(name, data))
     if name.startswith("ring-stats."):
         return _ring_stats(_text(name, data))
     text = _decoded(data)
+    if name in _LINES:
+        return _LINES[name](text)
     if name not in _FREE:
         return text
     if not text.strip():

@@ -85,6 +85,7 @@ _Key = tuple[str, int | None, str | None, int | None]  # name, node, zone, cpu
 _SLOTS = 64  # samples that wait for the thread that makes rows of them
 _SLOTS_BYTES = 16 << 20  # most memory for them, with which a large machine has fewer slots
 _FEWEST_SLOTS = 8
+_NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # a limit, not an absent file
 _SYSCTL = 64  # bytes of a read: the kernel allocates a buffer of that size
 _BUSY_S = 0.01  # between two looks at a reading in progress
 _ROOM = 4096  # bytes that a longer text may grow, besides a quarter of it
@@ -119,31 +120,40 @@ class Sampler:
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._files: dict[str, int] = {}  # file descriptors
-        # The free lists first: of all files, theirs is the exact count (frag_show of mm/vmstat.c
-        # holds the zone's lock). zoneinfo and vmstat lack what CPUs have not folded in yet.
-        places = {name: proc / name for name in ("buddyinfo", "zoneinfo", "vmstat")}
-        places |= {f"vm.{name}": proc / "sys" / "vm" / name for name in SYSCTLS}
-        places |= {name: proc / "sys" / name.replace(".", "/") for name in SYSCTLS_BESIDE_VM}
-        for name, path in places.items():
-            with contextlib.suppress(OSError):  # not on this kernel, or not for this user
-                self._files[name] = os.open(path, os.O_RDONLY)
-        files = [(fd, _size(name, fd), _is_sysctl(name)) for name, fd in self._files.items()]
-        room = sum(size for _, size, _ in files) + 1
-        slots = max(min(_SLOTS, _SLOTS_BYTES // room), _FEWEST_SLOTS)
         try:
-            self._reader = ProcReader(files, slots)
-        except OSError as error:
-            if error.errno != errno.EMFILE:
-                raise
-            limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-            why = f"samples of /proc: the limit is {limit}: raise it with ulimit -n 1024"
-            raise OSError(error.errno, f"too many open files for {why}") from None
+            self._reader = self._opened(proc)
+        except BaseException as error:
+            self._close_files()
+            if isinstance(error, OSError) and error.errno == errno.EMFILE:
+                limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+                why = f"samples of /proc: the limit is {limit}: raise it with ulimit -n 1024"
+                raise OSError(error.errno, f"too many open files for {why}") from None
+            raise
         self._sysctls: dict[str, bytes] = {}  # the last text of each
         self._parameters: dict[_Key, int] = {}
         self._counters: dict[_Key, int] = {}
         self._last_ts: int | None = None  # end of the last sample
         self.restart()
         self.ask()
+
+    def _opened(self, proc: Path) -> ProcReader:
+        """Open all files, and start the thread that reads them."""
+        # The free lists first: of all files, theirs is the exact count (frag_show of mm/vmstat.c
+        # holds the zone's lock). zoneinfo and vmstat lack what CPUs have not folded in yet.
+        places = {name: proc / name for name in ("buddyinfo", "zoneinfo", "vmstat")}
+        places |= {f"vm.{name}": proc / "sys" / "vm" / name for name in SYSCTLS}
+        places |= {name: proc / "sys" / name.replace(".", "/") for name in SYSCTLS_BESIDE_VM}
+        for name, path in places.items():
+            try:
+                self._files[name] = os.open(path, os.O_RDONLY)
+            except OSError as error:
+                if error.errno in _NO_FILES:
+                    raise
+                # Otherwise the kernel does not have it, or not for this user.
+        files = [(fd, _size(name, fd), _is_sysctl(name)) for name, fd in self._files.items()]
+        room = sum(size for _, size, _ in files) + 1
+        slots = max(min(_SLOTS, _SLOTS_BYTES // room), _FEWEST_SLOTS)
+        return ProcReader(files, slots)
 
     @property
     def guards(self) -> list[str]:
@@ -249,6 +259,9 @@ class Sampler:
 
     def close(self) -> None:
         self._reader.close()
+        self._close_files()
+
+    def _close_files(self) -> None:
         for fd in self._files.values():
             os.close(fd)
         self._files.clear()

@@ -64,6 +64,10 @@ def _validate(value: Any) -> bool:
     )
 
 
+def _fallback_events(value: Any) -> bool:
+    return isinstance(value, dict) and {value.get("own"), value.get("this")} <= {"block", "page"}
+
+
 def _replay(value: Any) -> bool:
     clock = value.get("clock") if isinstance(value, dict) else None
     return (
@@ -73,6 +77,7 @@ def _replay(value: Any) -> bool:
         and all(map(_text, value["policies"]))
         and type(value.get("own")) is bool
         and value.get("tier") in ("A", "B")
+        and ("fallback_events" not in value or _fallback_events(value["fallback_events"]))
         and (
             clock is None
             or (isinstance(clock, list) and list(map(_number(1 << 64), clock)) == [True, True])

@@ -376,7 +376,18 @@ def test_a_switch_without_a_policy_is_recorded_but_not_predicted(made: Path, pag
         {"runs": [{"side": "A", "number": 1, "tape": "../../etc", "seconds": 1}]},
         {"runs": [{"side": "C", "number": 1, "tape": "C-1.tape", "seconds": 1}]},
         {"values": {}},
+        {"values": {"A": "0", "B": [8]}},
+        {"values": {"A": "0", "B": "nonsense"}},
+        {"values": {"A": "8", "B": "8"}},
+        {"before": [1]},
+        {"pairs": "x"},
+        {"warm_ups": {}},
+        {"command": "make -j8"},
+        {"kernel": None},
+        {"restored": {"x": 1}},
         {"runs": None},
+        {"runs": [{"side": "A", "number": "1", "tape": "A-1.tape", "seconds": 1}]},
+        {"runs": [{"side": "A", "number": 1, "tape": "A-1.tape", "seconds": "x"}]},
     ],
 )
 def test_a_file_that_is_no_result_is_refused(
@@ -388,6 +399,23 @@ def test_a_file_that_is_no_result_is_refused(
     assert said.status == 1 and "is not a result of pagetape ab" in said.err
     file.write_text("{")
     assert pagetape("ab", "--again", made).status == 1
+
+
+def test_a_run_that_is_there_twice_is_refused(made: Path, pagetape: Run) -> None:
+    file = made / "ab.json"
+    found = json.loads(file.read_text())
+    file.write_text(json.dumps(found | {"runs": [*found["runs"], found["runs"][0]]}))
+    said = pagetape("ab", "--again", made)
+    assert said.status == 1 and said.err.endswith("pagetape ab: a run is there twice\n")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_result_that_is_no_file_is_refused(
+    make: Callable[[Path], None], tmp_path: Path, pagetape: Run
+) -> None:
+    make(tmp_path / "ab.json")
+    said = pagetape("ab", "--again", tmp_path)
+    assert (said.status, said.err.count("\n")) == (1, 1) and str(tmp_path / "ab.json") in said.err
 
 
 def test_a_missing_or_damaged_tape_is_named(made: Path, pagetape: Run) -> None:

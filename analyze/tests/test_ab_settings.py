@@ -210,12 +210,25 @@ def test_a_journal_of_an_earlier_boot_restores_nothing(host: Host) -> None:
     "changes",
     [{"file": "etc/passwd"}, {"name": "vm.panic"}, {"before": 0}, {"written": [1]}, {"written": 3}],
 )
-def test_a_journal_that_pagetape_did_not_write_restores_nothing(
+def test_a_journal_that_pagetape_did_not_write_restores_nothing_and_stays(
     host: Host, changes: dict[str, object]
 ) -> None:
     left_behind(host, **changes)
-    assert restore_left(host) == []
-    assert value(host) == "1"
+    before = (host.root / JOURNAL).read_text()
+    with pytest.raises(TapeError, match=r"ab\.journal: was edited, or is of another version of"):
+        restore_left(host)
+    assert value(host) == "1" and (host.root / JOURNAL).read_text() == before
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "[1]", "x", "{}", '{"pid": 1}', '{"settings": []}', "[" * 9999]
+)
+def test_a_journal_of_another_form_is_named_and_stays(host: Host, text: str) -> None:
+    left_behind(host)
+    (host.root / JOURNAL).write_text(text)
+    with pytest.raises(TapeError, match="restore the settings in it by hand, then remove it"):
+        restore_left(host)
+    assert (host.root / JOURNAL).read_text() == text
 
 
 def test_half_a_journal_restores_nothing(host: Host) -> None:

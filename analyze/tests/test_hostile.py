@@ -138,6 +138,22 @@ def test_a_tape_that_is_refused_leaves_no_output(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.tape"]
 
 
+@pytest.mark.parametrize(
+    "units", [None, 5, "", [], {}, {"own": "page"}, {"own": 1, "this": "page"}]
+)
+def test_a_replay_with_wrong_units_of_fallbacks_is_one_line(
+    pagetape: Callable[..., Said], small: Path, tmp_path: Path, units: Any
+) -> None:
+    whatif, tape = tmp_path / "whatif.tape", tmp_path / "t.tape"
+    assert pagetape("replay", small, "--ensemble", "0", "-o", whatif).status == 0
+    facts = Tape(whatif).facts
+    with_facts(whatif, tape, facts | {"replay": facts["replay"] | {"fallback_events": units}})
+    for words in (("report", "metrics"), ("diagnose",), ("sql",)):
+        said = pagetape(*words, tape, *(["SELECT * FROM machine"] if words == ("sql",) else []))
+        assert (said.status, said.err.count("\n")) == (1, 1)
+        assert f"{tape}: the machine facts are damaged: fact 'replay'" in said.err
+
+
 def test_a_tape_is_not_made_of_facts_that_no_reader_takes(tmp_path: Path) -> None:
     facts = {"nodes": [{"id": 1 << 52, "cpus": [0]}]}
     with (

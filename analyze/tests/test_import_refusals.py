@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -327,3 +328,30 @@ def test_a_replay_has_enough_with_these_files(proc: Path, tmp_path: Path, pageta
     tape = tmp_path / "t.tape"
     assert pagetape("import", dat, "--proc", proc, "-o", tape).status == 0
     assert pagetape("replay", tape, "--kernel", "6.1.192", "--ensemble", "0").status == 0
+
+
+def grown(proc: Path, pages: int) -> None:
+    """Let the kernel have allocated so many pages between the copies."""
+    (before,) = re.findall(r"^pgalloc_normal (\d+)$", (proc / "vmstat.before").read_text(), re.M)
+    after = (proc / "vmstat.after").read_text()
+    for zone in ("dma", "dma32", "movable", "device", "normal"):
+        (old,) = re.findall(rf"^pgalloc_{zone} \d+$", (proc / "vmstat.before").read_text(), re.M)
+        after = re.sub(rf"^pgalloc_{zone} \d+$", old, after, flags=re.M)
+    after = after.replace(f"pgalloc_normal {before}", f"pgalloc_normal {int(before) + pages}")
+    (proc / "vmstat.after").write_text(after)
+
+
+@pytest.mark.parametrize(("pages", "noted"), [(30_000, False), (300_000, True)])
+def test_copies_of_another_time_than_the_trace_are_noted(
+    proc: Path, tmp_path: Path, pages: int, noted: bool, pagetape: Run
+) -> None:
+    grown(proc, pages)
+    dat = write(tmp_path / "t.dat", allocs([*range(100, 150)] * 200))  # 10,000 pages
+    tape = tmp_path / "t.tape"
+    said = pagetape("import", dat, "--proc", proc, "-o", tape)
+    line = (
+        "the /proc copies are not of the begin and the end of the trace, or it leaves out"
+        " allocations: the kernel allocated 300,000 pages between the copies, the trace has 10,000"
+    )
+    assert said.status == 0 and (line in said.err) == noted
+    assert (line in pagetape("info", tape, "--json").json["absent"]) == noted

@@ -367,3 +367,17 @@ def test_a_tape_whose_release_lacks_the_update_says_so(
         "played by the rules of 6.1.0 (6.0.0 to 6.1.95): 6.1.0-44-amd64 lacks the stable update:"
         " it may be 6.1.0 (6.1.0 to 6.1.95), 6.1.192 (6.1.96 to 6.1.y)"
     )
+
+
+@pytest.mark.parametrize(
+    "text", ["6.1.99999999999999", "4294967302.1", "6.1.-5", "6.1.", "6.1.0 --force", "6.1.3x", ""]
+)
+def test_a_text_that_is_no_release_is_no_kernel(text: str, small: Path, pagetape: Run) -> None:
+    said = pagetape("replay", small, "--kernel", text, "--ensemble", 0)
+    assert (said.status, said.err.count("\n")) == (2, 1)
+    assert f"'{text}' is no release of a kernel (example: 6.12.0); the rows: 2.6.31" in said.err
+
+
+def test_a_release_may_have_what_a_distribution_appends() -> None:
+    for text in ("6.1", "6.12.y", "6.1-rc7", "6.12.117+deb12-amd64", "5.14.0-427.el9", "4.19.0.1"):
+        assert kernel_rows.is_release(text)

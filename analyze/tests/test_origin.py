@@ -2,6 +2,7 @@
 """A tape knows its recording: what may stand beside it, whatever the files are called."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -373,6 +374,24 @@ def test_the_page_of_two_what_ifs_says_what_they_are_compared_with(
 
 
 # ---- other things that are joined by name
+
+
+@pytest.mark.parametrize(
+    "what", ["FIFO", "directory", "empty", "binary", "of a process", "missing"]
+)
+def test_numa_maps_that_are_none_are_refused(
+    what: str, small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    maps = Path("/proc/self/mem") if what == "of a process" else tmp_path / "numa_maps"
+    makers: dict[str, Callable[[Path], object]] = {
+        "FIFO": os.mkfifo,
+        "directory": Path.mkdir,
+        "empty": Path.touch,
+        "binary": lambda path: path.write_bytes(bytes(range(256))),
+    }
+    if what in makers:
+        makers[what](maps)
+    refused(pagetape("replay", small, "--numa-maps", maps), maps)
 
 
 def test_numa_maps_of_another_machine_are_refused(

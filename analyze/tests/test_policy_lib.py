@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A user's policy: the example of docs/CONTRIBUTING.md, outside and inside the tree."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -70,11 +71,15 @@ def test_what_is_no_policy_of_this_pagetape_is_one_clear_line(
     none = compile_lib(tmp_path, "int nothing;\n", "none")
     taken = compile_lib(tmp_path, example("c").replace('"claim_share"', '"nofragment"'), "taken")
     missing = tmp_path / "missing.so"
+    fifo = tmp_path / "fifo.so"
+    os.mkfifo(fifo)
     for libs, message in (
         ([old], f"{old}: not compiled with .abi = POLICY_ABI and the headers of this"),
         ([none], f"{none}: exports no pagetape_policy"),
         ([taken], f"{taken}: there is a policy named 'nofragment' already"),
         ([missing], f"{missing}: No such file or directory"),
+        ([fifo], f"{fifo}: not a regular file"),
+        ([tmp_path], f"{tmp_path}: not a regular file"),
         ([ROOT / "README.md"], "README.md: "),
         ([lib, lib], f"{lib}: there is a policy named 'claim_share' already"),
     ):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The systemd unit of a recorder that always runs."""
 
+import os
 import re
 import shlex
 import shutil
@@ -169,3 +170,32 @@ def test_a_recording_works_within_the_sandbox_of_the_unit(tmp_path: Path, pageta
     assert done.returncode == 0, done.stderr
     tapes = sorted((tmp_path / "tapes").iterdir())
     assert tapes and all(Tape(path).complete for path in tapes)
+
+
+OTHERS: dict[str, Callable[[Path], object]] = {
+    "FIFO": os.mkfifo,
+    "directory": Path.mkdir,
+    "binary": lambda path: path.write_bytes(b"\xff\x00"),
+    "link to nothing": lambda path: path.symlink_to("nowhere"),
+    "empty": Path.touch,
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_what_is_no_unit_of_pagetape_stays(what: str, tmp_path: Path, pagetape: Run) -> None:
+    path = tmp_path / "etc/systemd/system/pagetape.service"
+    path.parent.mkdir(parents=True)
+    OTHERS[what](path)
+    for option in ((), ("--uninstall",)):
+        said = pagetape("install-service", "--root", tmp_path, *option)
+        assert said.status == 1 and said.err.endswith("pagetape did not create this file\n")
+    assert os.path.lexists(path)
+
+
+def test_a_masked_unit_is_named(tmp_path: Path, pagetape: Run) -> None:
+    path = tmp_path / "etc/systemd/system/pagetape.service"
+    path.parent.mkdir(parents=True)
+    path.symlink_to("/dev/null")
+    said = pagetape("install-service", "--root", tmp_path)
+    assert (said.status, said.out) == (1, "")
+    assert said.err.endswith("the unit is masked: systemctl unmask pagetape.service\n")

@@ -3,6 +3,7 @@
 
 import html
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -382,3 +383,78 @@ def test_a_run_that_ends_the_engine_is_a_failed_row(
     ]
     assert all("ended with signal SIGABRT" in failed["reason"] for failed in found["failed"])
     assert not [name for name in files(tmp_path / "out") if "crash" in name]
+
+
+def one_run(tape: Path, out: Path, pagetape: Run) -> Any:
+    return pagetape("sweep", tape, "--ensemble", 0, "-o", out, "--json")
+
+
+def changed_number(path: Path) -> None:
+    found = json.loads(path.read_text())
+    found["metrics"][0]["value"] = 99
+    path.write_text(json.dumps(found))
+
+
+DAMAGED: dict[str, Callable[[Path], object]] = {
+    "a number is another": changed_number,
+    "only its name is left": lambda path: path.write_text(json.dumps({"name": path.stem})),
+    "its end is missing": lambda path: path.write_bytes(path.read_bytes()[:-9]),
+    "the tape is gone": lambda path: shutil.rmtree(path.with_suffix(".tape")),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGED)
+def test_a_damaged_result_is_made_again(
+    how: str, small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    first = one_run(small, tmp_path, pagetape).json
+    whole = files(tmp_path)
+    DAMAGED[how](tmp_path / f"{first['runs'][0]['name']}.json")
+    again = one_run(small, tmp_path, pagetape).json
+    assert (again["made"], again["runs"]) == (1, first["runs"])
+    assert files(tmp_path) == whole
+
+
+FOREIGN: dict[str, Callable[[Path], object]] = {
+    "object": lambda path: path.write_text("{}"),
+    "list": lambda path: path.write_text("[1]"),
+    "text": lambda path: path.write_text("mine"),
+    "FIFO": os.mkfifo,
+    "directory": Path.mkdir,
+    "link to nothing": lambda path: path.symlink_to("nowhere"),
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "suffix"), [*((what, ".json") for what in FOREIGN), ("text", ".tape")]
+)
+def test_a_foreign_file_in_place_of_a_result_is_a_failed_row(
+    what: str, suffix: str, small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    name = one_run(small, tmp_path, pagetape).json["runs"][0]["name"]
+    (tmp_path / f"{name}.json").unlink()
+    shutil.rmtree(tmp_path / f"{name}.tape")
+    FOREIGN[what](tmp_path / f"{name}{suffix}")
+    said = one_run(small, tmp_path, pagetape)
+    assert (said.status, said.err.count("\n")) == (1, 1)
+    assert [row["tape"] for row in json.loads(said.out)["failed"]] == ["small"]
+    assert f"{name}{suffix}: " in said.err
+
+
+def test_a_tape_is_no_directory_for_results(small: Path, tmp_path: Path, pagetape: Run) -> None:
+    tape = tmp_path / "t.tape"
+    shutil.copytree(small, tape)
+    before = sorted(tape.iterdir())
+    for words in (("sweep", small), ("sweep", tape), ("archive", small)):
+        for out, why in ((tape, "is a tape"), (tape / "runs", "is inside a tape")):
+            said = pagetape(*words, "-o", out)
+            assert (said.status, said.err) == (1, f"pagetape: {out}: {why}: choose another place\n")
+    assert sorted(tape.iterdir()) == before
+
+
+def test_a_tape_and_a_link_to_it_are_one(small: Path, tmp_path: Path, pagetape: Run) -> None:
+    link = tmp_path / "link.tape"
+    link.symlink_to(small)
+    for words in (("sweep", "-o", tmp_path / "runs"), ("report", "extfrag.matrix"), ("compare",)):
+        said = pagetape(*words, small, link)
+        assert (said.status, said.err) == (1, f"pagetape: {link}: is the same tape as {small}\n")

@@ -292,6 +292,35 @@ def test_copies_in_the_wrong_order(copy: Path) -> None:
     assert "vmstat.after is older than vmstat.before, or of another machine" in refused(copy)
 
 
+def test_copies_in_the_wrong_order_without_a_vmstat(copy: Path) -> None:
+    for path in copy.glob("vmstat*"):
+        path.unlink()
+    read_all_of(proc_copies.saved(copy))
+    for name in LISTS:
+        swap(copy, name)
+    said = refused(copy)
+    assert "zoneinfo.after is older than zoneinfo.before, or of another machine" in said
+    assert "counters fell, as numa_hit of Node 0, zone DMA from" in said
+
+
+@pytest.mark.parametrize("name", ["hostname", "boot_id", "cmdline"])
+@pytest.mark.parametrize("data", [b"\xff\xfe\x00\x80", b"one\ntwo\n", b"\x1b[2J\n", b"x" * 70_000])
+def test_a_fact_that_is_no_line_of_text(copy: Path, name: str, data: bytes) -> None:
+    (copy / f"{name}.after").write_bytes(data)
+    assert refused(copy).startswith(f"{name}.after: expected one line of text, at most ")
+
+
+def test_a_boot_id_is_one_word(copy: Path) -> None:
+    (copy / "boot_id.before").write_text("no such file\n")
+    assert refused(copy) == "boot_id.before: line 1: expected one word, found 'no such file'"
+
+
+def test_a_copy_that_is_a_link_to_nothing(copy: Path) -> None:
+    (copy / "vmstat.before").unlink()
+    (copy / "vmstat.before").symlink_to("nowhere")
+    assert refused(copy) == "vmstat.before: cannot be read: No such file or directory"
+
+
 @pytest.mark.parametrize("name", ["zoneinfo", "buddyinfo"])
 def test_a_zone_that_another_file_lacks(copy: Path, name: str) -> None:
     edit(

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples of /proc: changed values only."""
 
+import os
+import resource
 import time
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -199,3 +202,36 @@ def test_every_sysctl_is_one_number_here() -> None:
         path = Path("/proc/sys/vm") / name
         if path.exists():
             int(path.read_text())
+
+
+@pytest.fixture
+def full_below() -> Iterator[int]:
+    """The first free descriptor; all below it are in use."""
+    used = [os.open(os.devnull, os.O_RDONLY)]
+    highest = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
+    while used[-1] < highest:
+        used.append(os.open(os.devnull, os.O_RDONLY))
+    yield used[-1] + 1
+    for fd in used:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("free", range(12))
+def test_without_free_descriptors_no_file_is_left_out_or_left_open(
+    proc: Path, full_below: int, free: int
+) -> None:
+    """Six files, and three events of the reader."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (full_below + free, limits[1]))
+    said = None
+    try:
+        Sampler(proc).close()
+    except OSError as error:
+        said = str(error)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    first = os.open(os.devnull, os.O_RDONLY)
+    os.close(first)
+    assert first == full_below
+    assert (said is None) == (free >= 9)
+    assert said is None or "too many open files for samples of /proc: the limit is" in said

@@ -236,7 +236,7 @@ int kernel_for_release(const struct kernel **out, const char *release, struct er
 	const char *name = NULL;
 	int r[3] = {0};
 
-	if (sscanf(release, "%d.%d.%d", &r[0], &r[1], &r[2]) < 2)
+	if (sscanf(release, "%5d.%5d.%5d", &r[0], &r[1], &r[2]) < 2)
 		return no_kernel(err, "release", release);
 	for (size_t i = 0; i < sizeof(eras) / sizeof(eras[0]); i++)
 		if (compare(eras[i].release, r) <= 0)

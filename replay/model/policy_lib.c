@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static int check(const struct policy_ops *ops, const char *path, struct error *err)
 {
@@ -27,11 +28,17 @@ static int check(const struct policy_ops *ops, const char *path, struct error *e
 int policy_lib_open(struct policy_lib *lib, const char *path, struct error *err)
 {
 	char *real = realpath(path, NULL);
+	struct stat st;
 	int ret;
 
 	*lib = (struct policy_lib){0};
 	if (!real)
 		return fail(err, ENOENT, "%s: %s", path, strerror(errno));
+	/* The loader would wait for a FIFO's writer. */
+	if (stat(real, &st) || !S_ISREG(st.st_mode)) {
+		free(real);
+		return fail(err, EINVAL, "%s: not a regular file", path);
+	}
 	lib->handle = dlopen(real, RTLD_NOW | RTLD_LOCAL);
 	free(real);
 	if (!lib->handle)

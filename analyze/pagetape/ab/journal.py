@@ -42,7 +42,10 @@ class Entry:
     @classmethod
     def parse(cls, found: dict[str, Any]) -> Entry:
         """An entry of a journal; raises ValueError unless it is a switch with values."""
-        entry = cls(found["name"], found["file"], found["before"], list(found["written"]))
+        written = found["written"]
+        if not isinstance(written, list):
+            raise ValueError("the written values are no list")
+        entry = cls(found["name"], found["file"], found["before"], written)
         if (entry.name, entry.file) not in {(switch.name, switch.file) for switch in SWITCHES}:
             raise ValueError(f"no switch named {entry.name!r}")
         if not all(isinstance(value, str) for value in (entry.before, *entry.written)):
@@ -105,9 +108,10 @@ class Journal:
     def restore(self) -> list[str]:
         """Restore what the journal has, and empty it; a line for each setting.
 
-        Raises TapeError if a setting cannot be written: the journal then stays.
+        Raises TapeError if a setting cannot be written, or if the journal is none that this
+        pagetape writes: the journal then stays.
         """
-        found = _parse(_text(self._fd))
+        found = self._parsed()
         lines = []
         if found.get("boot_id") == self._host.boot_id:
             try:
@@ -120,6 +124,16 @@ class Journal:
         os.ftruncate(self._fd, 0)
         os.fsync(self._fd)
         return lines
+
+    def _parsed(self) -> dict[str, Any]:
+        try:
+            return _parse(_text(self._fd))
+        except (ValueError, KeyError, TypeError, RecursionError) as e:
+            raise TapeError(
+                errno.EINVAL,
+                f"/{_FILE}: was edited, or is of another version of pagetape: restore the settings"
+                " in it by hand, then remove it",
+            ) from e
 
     def begin(self, entries: Sequence[Entry]) -> None:
         """Store the entries on the disk. From now on a kill leaves them to the next `ab`."""
@@ -146,15 +160,18 @@ def _text(fd: int) -> str:
 
 
 def _parse(text: str) -> dict[str, Any]:
-    """The contents of a journal. A journal without an end was killed before the first write to a
-    setting, so it has nothing to restore."""
-    try:
-        found = json.loads(text) if text else {}
-        if found:
-            found["settings"] = [Entry.parse(one) for one in found["settings"]]
-    except (ValueError, KeyError, TypeError):
+    """The contents of a journal; raises ValueError, KeyError or TypeError for other contents.
+
+    A journal without an end was killed before the first write to a setting, so it has nothing to
+    restore.
+    """
+    if not text or (text.startswith('{"pid"') and not text.rstrip().endswith("}")):
         return {}
-    return dict(found)
+    found = json.loads(text)
+    settings = [Entry.parse(one) for one in found["settings"]]
+    if not settings or not isinstance(found["boot_id"], str):
+        raise ValueError("no settings, or no boot")
+    return {"boot_id": found["boot_id"], "settings": settings}
 
 
 def _process(fd: int) -> str:

@@ -16,18 +16,20 @@ from typing import Any
 
 from pagetape import answer
 from pagetape.ab import predict
-from pagetape.ab.plan import RESULT, Plan, RunOf
+from pagetape.ab.plan import RESULT, WARM_UPS, Plan, RunOf
 from pagetape.ab.predict import Bar, Prediction
 from pagetape.ab.switch import Switch, find
 from pagetape.ab.verdict import Recorded, sign, verdict
 from pagetape.asking.interval import Ratio
 from pagetape.asking.phrase import between
 from pagetape.schemas.tape import Tape, TapeError
-from pagetape.tapes import origin, output
+from pagetape.tapes import origin, output, regular
 from pagetape.tapes.info import duration_s
 
 _FORMAT = "pagetape.ab 1"
 _MOST = 1 << 24  # bytes of ab.json
+_MEMORY_KB = 1 << 42  # of the machine that ran it, at most
+_SHOWN = 40  # most characters of a value in a message
 _OTHER = {"A": "B", "B": "A"}
 _ALIKE = 1.05  # recordings whose lengths have a smaller ratio are equally long
 _SIGNS = {-1: "-", 0: "0", 1: "+"}
@@ -102,22 +104,18 @@ class Result:
         """The result in a directory; raises TapeError if it is not one of pagetape."""
         path = directory / RESULT
         try:
-            with path.open("rb") as file:
-                found = json.loads(file.read(_MOST))
+            found = json.loads(regular.read(path, _MOST))
             if found["format"] != _FORMAT:
                 raise ValueError("its format is not known")
-            find(found["switch"])
+            plan = _plan(found)
             runs = [_run(one) for one in found["runs"]]
-            values = {side: str(found["values"][side]) for side in _OTHER}
-            command = [str(word) for word in found["command"]]
-            restored = [str(line) for line in found["restored"]]
-            facts = {name: str(found[name]) for name in ("kernel", "began")}
-        except OSError as e:
-            raise TapeError(e.errno, f"{path}: {e.strerror}") from e
-        except (ValueError, KeyError, TypeError, AttributeError) as e:
-            raise TapeError(errno.EINVAL, f"{path}: is not a result of pagetape ab") from e
-        names = ("switch", "before", "pairs", "warm_ups", "compared", "predicted", "reclaim")
-        plan = {name: found.get(name) for name in names} | {"values": values, "command": command}
+            if len({run["tape"] for run in runs}) < len(runs):
+                raise ValueError("a run is there twice")
+            facts = {name: _text(found[name]) for name in ("kernel", "began")}
+            restored = _texts(found["restored"])
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+            why = f": {e}" if isinstance(e, ValueError) else ""
+            raise TapeError(errno.EINVAL, f"{path}: is not a result of pagetape ab{why}") from e
         return cls(directory, plan, facts, runs, restored)
 
     def _predicted(
@@ -169,11 +167,48 @@ class Result:
         }
 
 
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{json.dumps(value)[:_SHOWN]} is no text")
+    return value
+
+
+def _texts(value: Any) -> list[str]:
+    if not isinstance(value, list):
+        raise ValueError(f"{json.dumps(value)[:_SHOWN]} is no list of texts")
+    return list(map(_text, value))
+
+
+def _plan(found: dict[str, Any]) -> dict[str, Any]:
+    """The plan in ab.json; raises ValueError for one that `pagetape ab` does not make."""
+    switch = find(_text(found["switch"]))
+    values = {side: switch.check(_text(found["values"][side]), _MEMORY_KB) for side in _OTHER}
+    if values["A"] == values["B"]:
+        raise ValueError(f"both values are {values['A']}")
+    if found["warm_ups"] not in WARM_UPS:
+        raise ValueError(f"warm_ups is {json.dumps(found['warm_ups'])[:_SHOWN]}")
+    if type(found["pairs"]) is not int:
+        raise ValueError(f"pairs is {json.dumps(found['pairs'])[:_SHOWN]}")
+    return {
+        "switch": switch.name,
+        "before": _text(found["before"]),
+        "pairs": found["pairs"],
+        "warm_ups": found["warm_ups"],
+        "compared": list(switch.metrics),
+        "predicted": switch.policy is not None,
+        "reclaim": switch.reclaim(values["B"], values["A"]),
+        "values": values,
+        "command": _texts(found["command"]),
+    }
+
+
 def _run(found: dict[str, Any]) -> dict[str, Any]:
     """One run of ab.json; raises ValueError if its tape is not one of the directory."""
     run = {name: found[name] for name in ("side", "number", "tape", "seconds")}
     run["recording_id"] = found.get("recording_id")  # an older result has none
-    if run["side"] not in _OTHER or run["tape"] != f"{run['side']}-{int(run['number'])}.tape":
+    if type(run["number"]) is not int or type(run["seconds"]) not in (int, float):
+        raise ValueError("the number or the length of a run is no number")
+    if run["side"] not in _OTHER or run["tape"] != f"{run['side']}-{run['number']}.tape":
         raise ValueError("a run has another tape")
     return run
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import re
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -103,11 +104,21 @@ def names_of(paths: Sequence[Path]) -> list[str]:
     for path in paths:
         if paths.count(path) > 1:
             raise TapeError(errno.EINVAL, f"{path}: is named twice")
+    _check_places(paths)
     short = [path.name.removesuffix(".tape") for path in paths]
     return [
         name if short.count(name) == 1 else str(path)
         for name, path in zip(short, paths, strict=True)
     ]
+
+
+def _check_places(paths: Sequence[Path]) -> None:
+    """Raise TapeError if two paths lead to one tape."""
+    first: dict[str, Path] = {}
+    for path in paths:
+        one = first.setdefault(os.path.realpath(path), path)
+        if one is not path:
+            raise TapeError(errno.EINVAL, f"{path}: is the same tape as {one}")
 
 
 def labels(tapes: Sequence[Tape]) -> list[str]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-import re
 from pathlib import Path
 
 import click
@@ -17,7 +16,7 @@ from pagetape.recording.foreign import refuse_foreign
 from pagetape.recording.private import Veil, Veiled
 from pagetape.recording.trace_places import PlacedEvents
 from pagetape.schemas.tape import Tape, TapeError, is_tape
-from pagetape.tapes import output
+from pagetape.tapes import kernel_rows, output
 from pagetape.tapes.info import summary
 from pagetape.tapes.loss import Loss
 from pagetape.tapes.spool import Found
@@ -81,7 +80,7 @@ def import_dat(
 
 
 def _release(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
-    if text is not None and not re.match(r"\d+\.\d+(?!\d)", text):
+    if text is not None and not kernel_rows.is_release(text):
         raise click.BadParameter(
             f"'{text}' is no release of a kernel (example: 6.12.0)", context, parameter
         )

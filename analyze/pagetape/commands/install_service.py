@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sysconfig
 from pathlib import Path
@@ -45,7 +46,11 @@ def _unit(given: tuple[str, ...]) -> str:
 
 
 def _check_ours(path: Path) -> None:
-    if path.exists() and not path.read_text().startswith(service.MARK):
+    if not os.path.lexists(path):
+        return
+    if path.is_symlink() and path.readlink() == Path(os.devnull):
+        raise click.ClickException(f"{path}: the unit is masked: systemctl unmask {service.NAME}")
+    if not output.has_mark(path, service.MARK.encode()):
         raise click.ClickException(f"{path}: pagetape did not create this file")
 
 
@@ -65,7 +70,7 @@ def _install(path: Path, text: str, *, run: bool) -> None:
 
 
 def _uninstall(path: Path, *, run: bool) -> None:
-    if not path.exists():
+    if not os.path.lexists(path):
         raise click.ClickException(f"{path}: is not installed")
     _check_ours(path)
     if run:

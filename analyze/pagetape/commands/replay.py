@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from pagetape import answer, console
+from pagetape import answer, console, proc_copies
 from pagetape.asking import headline, no_verdict, policy_effect
 from pagetape.asking.phrase import between, number
 from pagetape.commands import completion, options
@@ -20,7 +20,7 @@ from pagetape.replaying.playback import NewTape, Run, Source, check, in_mode, is
 from pagetape.replaying.prediction import label, predict
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape, TapeError
-from pagetape.tapes import fallback_unit, kernel_rows, origin, output
+from pagetape.tapes import fallback_unit, kernel_rows, origin, output, regular
 from pagetape.tapes.loss import Loss
 
 
@@ -109,7 +109,8 @@ def _not_followed(result: dict[str, Any]) -> str:
 
 def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ...]:
     """The preferred node of the tape's threads, from the file of --numa-maps."""
-    rows = parse(numa_maps.read_text("utf-8", "replace"))
+    text = regular.read(numa_maps, proc_copies.TEXT_MB << 20).decode("utf-8", "replace")
+    rows = parse(text)
     if not rows:
         raise TapeError(
             errno.EINVAL, f"{numa_maps}: not the output of grep -H '' /proc/*/numa_maps"

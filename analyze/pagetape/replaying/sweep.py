@@ -52,7 +52,7 @@ from pagetape.replaying.playback import (
 from pagetape.replaying.prediction import with_intervals
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import cache, fallback_unit, output, temporary
+from pagetape.tapes import cache, fallback_unit, output, regular, temporary
 from pagetape.tapes.loss import Loss
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -99,6 +99,15 @@ def not_compared(results: Sequence[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(filter(None, found)))
 
 
+_CHECKSUM = "checksum"  # of the other keys of a run's .json
+_MOST = 1 << 26  # bytes of a .json
+
+
+def _checksum(result: dict[str, Any]) -> str:
+    text = json.dumps(result, sort_keys=True)
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
 @dataclass(frozen=True)
 class Case:
     """One run of the matrix."""
@@ -119,12 +128,21 @@ class Case:
         key = blake2b(whole.encode(), digest_size=6).hexdigest()
         return cls(tape, label, run, members, f"{slug[:160]}_{key}")
 
+    @property
+    def mark(self) -> bytes:
+        """What pagetape's own .json of the run has near its begin."""
+        return json.dumps(self.name).encode()
+
     def result(self, directory: Path) -> dict[str, Any] | None:
-        """The run's .json, if the run was made."""
-        with contextlib.suppress(FileNotFoundError, ValueError):  # none, or torn by a power failure
-            found = json.loads((directory / f"{self.name}.json").read_text("utf-8"))
-            return found if isinstance(found, dict) else None
-        return None
+        """The run's .json, if the run was made; None if that file or the tape is damaged."""
+        try:
+            text = regular.read(directory / f"{self.name}.json", _MOST)
+            found = json.loads(text)
+            checksum = found.pop(_CHECKSUM)
+        except (OSError, ValueError, AttributeError, KeyError, TypeError, RecursionError):
+            return None
+        whole = checksum == _checksum(found) and output.is_own(directory / f"{self.name}.tape")
+        return dict(found) if whole else None
 
 
 @dataclass(frozen=True)
@@ -265,6 +283,9 @@ class _Reader:
         case = self._case
         facts = case.tape.facts | {"replay": made_by(case.tape, case.run)}
         path = self._directory / f"{case.name}.tape"
+        output.check_file_free(
+            path.with_suffix(".json"), replace=True, mark=case.mark, inputs=[], stream=False
+        )
         writer = self._open.enter_context(
             output.whole_tape(path, facts, replace=True, inputs=[case.tape.path], durable=False)
         )
@@ -299,11 +320,12 @@ class _Reader:
         found = with_intervals(found, tape, error, threads=1)
         made = {"tape": self._case.label, "name": self._case.name} | found
         made |= {"lost": Loss.of(tape).total}
-        text = json.dumps(answer.plain(made), indent=1) + "\n"
+        plain = json.loads(json.dumps(answer.plain(made)))
+        text = json.dumps(plain | {_CHECKSUM: _checksum(plain)}, indent=1) + "\n"
         with output.whole_file(
             self._directory / f"{self._case.name}.json",
             replace=True,
-            mark=json.dumps(self._case.name).encode(),
+            mark=self._case.mark,
             inputs=[self._case.tape.path],
             durable=False,
         ) as file:

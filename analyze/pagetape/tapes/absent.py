@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pagetape.answer import amount
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
+from pagetape.tapes.loss import Loss
 
 _FREES = ("free", "free_batched")
 
@@ -60,7 +61,8 @@ def beside_kinds(tape: Tape) -> list[str]:
             "no page events (kmem:mm_page_*): nothing can be said about allocations, frees,"
             " fallbacks and the per-CPU lists, and nothing can be replayed",
         ]
-    return found + _orders(tape) + _cpus(tape)
+    orders = _orders(tape)
+    return found + orders + _cpus(tape) + ([] if orders else _other_times(tape))
 
 
 def _kinds(tape: Tape) -> list[str]:
@@ -112,3 +114,42 @@ def _cpus(tape: Tape) -> list[str]:
     return [
         f"no event of {amount(len(without), 'CPU')} of {len(read)} ({shown}): not recorded, or idle"
     ]
+
+
+# Copies of /proc that begin or end with the trace count as many pages as its events, nearly.
+_MOST_RATIO = 2
+_ALLOC = "mm_page_alloc"
+_SLACK = 20_000  # pages, also of the commands that copy
+
+
+def _other_times(tape: Tape) -> list[str]:
+    """Copies of /proc that are much older or newer than the begin and the end of the trace."""
+    counted: dict[int, int] = {}
+    for row in tape.rows("vmstat"):
+        if row["name"].startswith("pgalloc_"):
+            counted[row["snapshot"]] = counted.get(row["snapshot"], 0) + row["value"]
+    if len(counted) < 2 or Loss.of(tape).total != 0:
+        return []
+    between = counted[max(counted)] - counted[min(counted)]
+    events = sum(row["events"] for row in tape.rows("tracepoint") if row["name"] == _ALLOC)
+    if not events or not _far(between, events) or not _far(between, pages := _allocated(tape)):
+        return []
+    return [
+        "the /proc copies are not of the begin and the end of the trace, or it leaves out"
+        f" allocations: the kernel allocated {between:,} pages between the copies, the trace has"
+        f" {pages:,}"
+    ]
+
+
+def _far(one: int, other: int) -> bool:
+    return max(one, other) > _MOST_RATIO * min(one, other) + _SLACK
+
+
+def _allocated(tape: Tape) -> int:
+    """Pages that the allocations of the tape took."""
+    pages = 0
+    for batch in tape.batches("event", ("kind", "page_order")):
+        those = batch.filter(pc.equal(batch["kind"].cast(pa.utf8()), "alloc"))
+        orders = pc.value_counts(those["page_order"].drop_null())
+        pages += sum(row["counts"] << row["values"] for row in orders.to_pylist())
+    return pages

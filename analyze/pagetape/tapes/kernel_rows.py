@@ -34,6 +34,9 @@ _LONGEST = 64  # characters of a release in a warning
 # 6.1.0-44-amd64 or 6.12-generic. Release candidates come before the updates.
 _SERIES = r"\d{1,5}\.\d{1,5}(\.[xy]|(?![.\d]|-rc).+|\.0-\d.*)?"
 
+# What a user may mean by a release: two or three numbers, and what a distribution appends.
+_FORM = re.compile(r"\d{1,5}\.\d{1,5}(\.(\d{1,5}|[xy])(\.\d.*)?)?((rc|[-+~_]).*)?", re.ASCII)
+
 Release = tuple[int, ...]
 
 
@@ -66,6 +69,11 @@ def _release(text: str) -> Release | None:
     """6.12.117-amd64 as (6, 12, 117), 6.1-rc7 as (6, 1, 0); None for any other text."""
     found = re.match(r"(\d{1,5})\.(\d{1,5})(?!\d)(?:\.(\d{1,5})(?!\d))?", text)
     return tuple(int(number or 0) for number in found.groups()) if found else None
+
+
+def is_release(text: str) -> bool:
+    """Whether the text has the form of a kernel's release."""
+    return _FORM.fullmatch(text) is not None
 
 
 def _series(text: str) -> Release | None:
@@ -101,6 +109,12 @@ def asked(text: str) -> str:
     names = [row.name for row in known()]
     if text in names:
         return text
+    if not is_release(text):
+        raise _replay.EngineError(
+            errno.EINVAL,
+            f"'{text[:_LONGEST]}' is no release of a kernel (example: 6.12.0); the rows:"
+            f" {' '.join(names)}{did_you_mean.hint(text, names)}",
+        )
     if several := _rows_within(text):
         raise _replay.EngineError(
             errno.EINVAL,

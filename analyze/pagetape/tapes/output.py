@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, cast
 
 from pagetape.schemas import RENAMES, TABLES
 from pagetape.schemas.facts import parse_facts
-from pagetape.schemas.tape import TapeError, Writer
+from pagetape.schemas.tape import TapeError, Writer, is_tape
 from pagetape.tapes import temporary
 
 _SPOOL = "spool"  # directory in a tape, with a dot while it is removed: tapes/spool.py
@@ -85,6 +85,11 @@ def _head(path: Path) -> bytes:
                 file.seek(0)
                 return gzip.GzipFile(fileobj=file).read(_HEAD) if packed else file.read(_HEAD)
     return b""
+
+
+def has_mark(path: Path, mark: bytes) -> bool:
+    """Whether it is a regular file with the mark of its writer near its begin."""
+    return mark in _head(path)
 
 
 def _is_part(file: Path) -> bool:
@@ -225,8 +230,15 @@ def private_mode(above: Path, inputs: Sequence[Path]) -> int:
 
 
 def make_directory(path: Path, inputs: Sequence[Path]) -> None:
-    """Create a directory and those above it, as private as the inputs; existing ones stay."""
+    """Create a directory and those above it, as private as the inputs; existing ones stay.
+
+    Raises TapeError for a place in a tape or in an input: a tape has no other files.
+    """
     check_not_stdout(path)
+    for one in (path.absolute(), *path.absolute().parents):
+        if is_tape(one):
+            inside = "is" if one == path.absolute() else "is inside"
+            raise _refusal(path, f"{inside} a tape: choose another place")
     with _explained(path):
         for one in reversed([one for one in (path, *path.parents) if not one.exists()]):
             bits = private_mode(one.parent, inputs) & 0o044
@@ -251,16 +263,21 @@ def _is_stream(path: Path) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
 
 
-def check_file_free(path: Path, *, replace: bool, mark: bytes, inputs: Sequence[Path] = ()) -> None:
-    """Raise TapeError if no file can be made at `path`, or if one may not be replaced."""
-    if path == STDOUT or _is_stream(path):
+def check_file_free(
+    path: Path, *, replace: bool, mark: bytes, inputs: Sequence[Path] = (), stream: bool = True
+) -> None:
+    """Raise TapeError if no file can be made at `path`, or if one may not be replaced.
+
+    With `stream`, stdout, a pipe, a terminal or /dev/null may take the bytes.
+    """
+    if stream and (path == STDOUT or _is_stream(path)):
         return
     _check_apart(path, inputs)
     if not os.path.lexists(path):
         return
     if not replace:
         raise _refusal(path, "exists already (--force replaces it)")
-    if mark not in _head(path) and not (_is_file(path) and not path.stat().st_size):
+    if not has_mark(path, mark) and not (_is_file(path) and not path.stat().st_size):
         raise _refusal(path, f"exists and was not written by pagetape: {_NEXT}")
 
 

@@ -39,6 +39,9 @@ static void releases_find_their_row(void)
 		check_text(k->name, cases[i].row);
 	}
 	check(kernel_for_release(&k, "2.4.37", &err) == -ENOENT);
+	check(kernel_for_release(&k, "4294967302.1.0", &err) == -ENOENT);
+	check(!kernel_for_release(&k, "6.1.99999999999", &err));
+	check_text(k->name, "6.1.192");
 	check(kernel_for_release(&k, "linux", &err) == -ENOENT);
 	check_text(err.msg,
 		   "release 'linux' has no row; there are: 2.6.31 2.6.32 2.6.33 4.20 5.0 "
