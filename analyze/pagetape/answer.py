@@ -165,6 +165,14 @@ def size(nr: float) -> str:
 
 
 def mib(nr: float) -> str:
-    """`nr` bytes of memory as text in MiB: '7.2 MiB', '1,024 MiB'."""
+    """`nr` bytes of memory as text in MiB: '7.2 MiB', '1,024 MiB'; '0.004 MiB' if it is little."""
     found = nr / (1 << 20)
+    if 0 < found < 0.05:
+        return f"{found:.1g} MiB"
     return f"{found:,.1f} MiB" if found < 100 else f"{found:,.0f} MiB"
+
+
+def pages(nr: float, page_size: int, more: str = "") -> str:
+    """A number of pages with their MiB, and more about them: '1,234 pages (4.8 MiB)'."""
+    about = f"{mib(nr * page_size)}, {more}" if more else mib(nr * page_size)
+    return f"{amount(round(nr), 'page')} ({about})"

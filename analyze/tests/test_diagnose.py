@@ -7,6 +7,7 @@ hand from what the test writes. `make golden` accepts another text; read the dif
 
 import json
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from pagetape import cli
+from pagetape import answer, cli
 from pagetape.asking import query
 from pagetape.asking.database import Database
 from pagetape.diagnosing import thresholds
@@ -883,3 +884,22 @@ def test_the_page_has_every_threshold() -> None:
 
 def test_the_help_has_an_example() -> None:
     assert cli.run(["diagnose", "--help"]) == 0
+
+
+@pytest.mark.parametrize("name", ["pressure", "server"])
+def test_a_number_of_pages_is_also_given_in_mib(name: str, pagetape: Callable[..., Any]) -> None:
+    found = pagetape("diagnose", PRESSURE.parent / f"{name}.tape", "--all", "--json").json
+    texts = [one.get("text") or one["reason"] for one in found["findings"] + found["not_shown"]]
+    pages = [text for text in texts if re.search(r"\d pages", text)]
+    assert len(pages) > 3
+    for text in pages:
+        # The goal of a direct reclaim is a constant of the kernel.
+        assert not re.search(r"(?<!its goal is )\b[\d,]+ pages?\b(?! \([\d.,]+ MiB)", text), text
+
+
+def test_pages_in_words() -> None:
+    assert answer.pages(1, 4096) == "1 page (0.004 MiB)"
+    assert answer.pages(1234, 4096) == "1,234 pages (4.8 MiB)"
+    assert answer.pages(46.6, 65536, "its goal is 32 pages") == (
+        "47 pages (2.9 MiB, its goal is 32 pages)"
+    )

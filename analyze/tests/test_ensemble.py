@@ -231,7 +231,7 @@ def test_two_what_ifs_alone_are_compared_with_each_other_beside_the_own_rules(
     done = pagetape("compare", tmp_path / "one", tmp_path / "two")
     assert done.status == 0, done.err
     head = done.out.splitlines()[0].split()
-    assert head == ["metric", "tier", "one", "own", "rules", "two", "against", "one"]
+    assert head == ["metric", "unit", "tier", "one", "own", "rules", "two", "against", "one"]
 
 
 def test_the_error_of_a_run_with_feedback_is_measured_with_feedback(
@@ -287,3 +287,17 @@ def test_two_pages_less_move_no_median_out_of_the_interval(source: Source, tmp_p
             )
             assert one.low <= two.median <= one.high
             assert two.low <= one.median <= two.high
+
+
+def test_each_line_of_a_comparison_has_the_unit_of_its_metric(
+    pagetape: Callable[..., Any], tmp_path: Path
+) -> None:
+    out = tmp_path / "one"
+    assert pagetape("replay", DEMO, "--ensemble", 0, "-o", out).status == 0
+    argv = ("compare", DEMO, out, "--ensemble", 0)
+    units = {m["metric"]: m["unit"] for m in pagetape(*argv, "--json").json["metrics"]}
+    head, *lines = pagetape(*argv).out.split("\n\n")[0].splitlines()
+    place = head.index("unit")
+    assert len(lines) > 20
+    for line in lines:
+        assert line[place:].split()[0] == units[line[:place].rstrip()]

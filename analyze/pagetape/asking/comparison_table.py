@@ -19,13 +19,13 @@ def _shows_own(found: Comparison) -> bool:
 
 
 def _line(metric: Metric, found: Comparison) -> list[object]:
-    line: list[object] = [metric.name, metric.tier]
+    line: list[object] = [metric.name, metric.unit, metric.tier]
     for i, side in enumerate(found.sides):
         line.append(_value(metric, side.label))
         if i:
             line.append(change(metric.differences[side.label]))
     if _shows_own(found):
-        line.insert(3, predicted(None, metric.own, metric.own_success))
+        line.insert(4, predicted(None, metric.own, metric.own_success))
     return line
 
 
@@ -83,13 +83,13 @@ def _of_pair(found: Comparison, side: Side) -> list[str]:
 
 def columns(found: Comparison) -> list[str]:
     """The heads of the columns."""
-    names = ["metric", "tier"]
+    names = ["metric", "unit", "tier"]
     for i, side in enumerate(found.sides):
         names.append(side.label)
         if i:
             names.append(f"against {found.references[side.label]}")
     if _shows_own(found):
-        names.insert(3, "own rules")
+        names.insert(4, "own rules")
     return names
 
 

@@ -124,6 +124,10 @@ class Case:
         """That many pages as MiB."""
         return answer.mib(pages * self.page_size)
 
+    def pages(self, nr: float, more: str = "") -> str:
+        """That many pages, also as MiB, and more about them."""
+        return answer.pages(nr, self.page_size, more)
+
     def usable(self, pages: float, at_most: bool) -> str:
         """That many usable pages: '7.2 MiB of that', or 'at most 7.2 MiB of that'."""
         return f"{'at most ' if at_most else ''}{self.mib(pages)} of that"

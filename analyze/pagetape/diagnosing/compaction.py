@@ -19,10 +19,7 @@ def _moved(case: Case, row: dict[str, Any]) -> str:
     if row["moved"] is None:
         return ""
     share = percent(of(row["failed"], row["moved"] + row["failed"]))
-    return (
-        f"; {amount(row['moved'], 'page')} moved ({case.mib(row['moved'])}),"
-        f" {row['failed']:,} ({share}) did not"
-    )
+    return f"; {case.pages(row['moved'])} moved, {row['failed']:,} ({share}) did not"
 
 
 def _share(case: Case, row: dict[str, Any]) -> dict[str, Any]:

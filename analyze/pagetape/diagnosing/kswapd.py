@@ -86,12 +86,13 @@ def examine(case: Case) -> Finding:
             ID,
             TITLE,
             "none" if awake < KSWAPD_AWAKE.low or worst["freed"] else "unknown",
-            f"{awake_words} and freed {amount(worst['freed'], 'page')}; scans are not recorded",
+            f"{awake_words} and freed {case.pages(worst['freed'])}; scans are not recorded",
             evidence=evidence,
         )
     if worst["scanned"]:
         work = (
-            f"freed {worst['reclaimed']:,} of {amount(worst['scanned'], 'page')} that it scanned:"
+            f"freed {worst['reclaimed']:,} ({case.mib(worst['reclaimed'])}) of"
+            f" {case.pages(worst['scanned'])} that it scanned:"
             f" {percent(waste)} of the scans were in vain (the kernel calls 60 % medium and 95 %"
             " critical pressure)"
         )

@@ -68,8 +68,8 @@ def too_small(case: Case) -> Finding:
     share, locked = of(row["back"], row["alloc_pages"]), _locked(case, row)
     evidence = row | {"share_percent": share, "lock_percent": locked, "baseline": PCP_BACK}
     counted = (
-        f"{percent(share)} of the {row['alloc_pages']:,} pages allocated went from the buddy to a"
-        " CPU's list and back"
+        f"{percent(share)} of the {case.pages(row['alloc_pages'])} allocated went from the buddy to"
+        " a CPU's list and back"
     )
     if not row["alloc_pages"] or share < PCP_BACK:
         why = f"{counted} (below {PCP_BACK} %)"

@@ -43,7 +43,7 @@ def examine(case: Case) -> Finding:
         )
     counted = (
         f"pages that cannot move hold {amount(row['pinned'], 'pageblock')} of which at least 7/8 is"
-        f" free: {row['pinning_pages']:,} pages hold {case.mib(row['pinned'] * block)},"
+        f" free: {case.pages(row['pinning_pages'])} hold {case.mib(row['pinned'] * block)},"
         f" {percent(share)} of the memory (packed, they would fit into"
         f" {amount(packed, 'pageblock')})"
     )

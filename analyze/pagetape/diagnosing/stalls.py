@@ -13,7 +13,7 @@ from pagetape.diagnosing.thresholds import LONG_STALL_MS, RECLAIM_TARGET, STALLS
 ID, TITLE = "stalls", "Allocations that wait"
 
 
-def _cause(row: dict[str, Any]) -> tuple[str, list[str]]:
+def _cause(case: Case, row: dict[str, Any]) -> tuple[str, list[str]]:
     """The main cause in a sentence, and the words of the next command."""
     causes = {
         "memcg": row["memcg_s"],
@@ -50,7 +50,7 @@ def _cause(row: dict[str, Any]) -> tuple[str, list[str]]:
     each = row["reclaimed"] / row["direct_nr"] if row["direct_nr"] else 0
     return (
         f"free memory was below the min watermark before kswapd had freed enough; a direct reclaim"
-        f" freed {each:.0f} pages (its goal is {RECLAIM_TARGET})",
+        f" freed {case.pages(each, f'its goal is {RECLAIM_TARGET} pages')}",
         report,
     )
 
@@ -87,7 +87,7 @@ def examine(case: Case) -> Finding:
     )
     if severity == "none":
         return Finding(ID, TITLE, severity, counted, evidence=evidence)
-    cause, words = _cause(row)
+    cause, words = _cause(case, row)
     asleep = of(row["throttled_s"], row["total_s"])
     if asleep > 25:
         cause += f"; {percent(asleep)} of that time was throttled sleep"

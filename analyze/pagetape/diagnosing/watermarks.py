@@ -64,9 +64,9 @@ def examine(case: Case) -> Finding:
             ID,
             TITLE,
             "none",
-            f"{counted}, but a direct reclaim freed {each:.0f} pages (its goal is"
-            f" {RECLAIM_TARGET}): there is too little to reclaim, and higher watermarks would"
-            " not help",
+            f"{counted}, but a direct reclaim freed"
+            f" {case.pages(each, f'its goal is {RECLAIM_TARGET} pages')}: there is too little to"
+            " reclaim, and higher watermarks would not help",
             evidence=evidence,
         )
     text = f"{counted}; {_near(row)}."
@@ -74,11 +74,11 @@ def examine(case: Case) -> Finding:
     if room:
         factor = room["suggested_scale"]
         gap = room["wmark_low"] - room["wmark_min"]
+        share_of_zone = f"{percent(of(gap, room['managed']))} of the zone"
         text += (
-            f" kswapd has {amount(gap, 'page')} ({case.mib(gap)},"
-            f" {percent(of(gap, room['managed']))} of the zone) between low and min in zone"
+            f" kswapd has {case.pages(gap, share_of_zone)} between low and min in zone"
             f" {room['zone']} of node {room['node']}; vm.watermark_scale_factor={factor} gives it"
-            f" {amount(room['room'], 'page')} ({case.mib(room['room'])})."
+            f" {case.pages(room['room'])}."
         )
     now = case.sysctl("vm.watermark_scale_factor")
     replay = case.run is None and factor and case.has("event", "alloc") and (now or 0) < factor

@@ -76,7 +76,7 @@ def _value(metric: Metric, label: str) -> str:
 
 
 def _comparison(found: Comparison) -> str:
-    head = ["<th>metric</th><th>tier</th>"]
+    head = ["<th>metric</th><th>unit</th><th>tier</th>"]
     for i, side in enumerate(found.sides):
         head.append(f"<th class=n>{markup(side.label)}</th>")
         if i:
@@ -88,7 +88,8 @@ def _comparison(found: Comparison) -> str:
     for metric in found.metrics:
         if not metric.occurs:
             continue
-        cells = [f"<td>{markup(metric.name)}</td><td>{metric.tier}</td>"]
+        about = (metric.name, metric.unit, metric.tier)
+        cells = [f"<td>{markup(text)}</td>" for text in about]
         for j, side in enumerate(found.sides):
             cells.append(f"<td class=n>{_value(metric, side.label)}</td>")
             if j:
