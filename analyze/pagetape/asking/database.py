@@ -484,9 +484,7 @@ class Database:
                 return Answer([], [], [])
             return Answer(relation.columns, [str(t) for t in relation.types], relation.fetchall())
 
-    def _statement(
-        self, sql: str, parameters: Mapping[str, Any] | None
-    ) -> duckdb.DuckDBPyRelation | None:
+    def _statement(self, sql: str, parameters: Mapping[str, Any] | None) -> duckdb.DuckDBPyRelation:
         """A statement of a user. One that lists views needs all of them, which takes 0.2 s; so does
         DuckDB's error about an unknown name, with the names that are like it."""
         chosen = dict(parameters) if parameters else None
