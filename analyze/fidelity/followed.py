@@ -94,6 +94,9 @@ def main() -> int:
     parser.add_argument("--members", type=int, default=16)
     parser.add_argument("recordings", type=Path, nargs="+")
     given = parser.parse_args()
+    for path in given.recordings:
+        if not path.is_dir():
+            parser.error(f"{path}: no recording, and no directory of recordings")
     wrong = 0
     for path in given.recordings:
         for one in [path] if is_tape(path) else sorted(filter(is_tape, path.iterdir())):
