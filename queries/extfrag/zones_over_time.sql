@@ -2,7 +2,7 @@
 --
 -- The report shows which migratetype fragments which zone, and whether memory was short then. `to_*` are fallbacks
 -- below pageblock order by the requested migratetype: they mix pageblocks. Each zone that the report has anywhere has a row in
--- each interval from the first event to the last, also one without a fallback. Kernels up to 6.8 emit one event for each
+-- each interval from the first event to the last, also one without a fallback. Kernels up to 6.9 emit one event for each
 -- free block taken, later ones one for each page. Where fallbacks were not recorded, `to_*` and `whole` are empty.
 --
 -- Free memory is the lowest of the interval, counted from page events between readings of /proc (view zone_free); without page
