@@ -3,21 +3,24 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pagetape.recording.tape_dir import TapeDir
-from pagetape.schemas.tape import TapeError, Writer
+from pagetape.schemas.tape import SPOOL, TapeError, Writer
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 @contextlib.contextmanager
-def tape_dir(directory: Path, keep: float | None = None) -> Iterator[TapeDir]:
-    it = TapeDir(directory, keep)
+def tape_dir(
+    directory: Path, keep: float | None = None, said: Callable[[str], None] = lambda _line: None
+) -> Iterator[TapeDir]:
+    it = TapeDir(directory, keep, said=said)
     try:
         yield it
     finally:
@@ -70,15 +73,58 @@ def test_nothing_else_is_removed(tmp_path: Path) -> None:
         assert all(path.exists() for path in (killed, foreign, other_host, file, last))
 
 
-def test_a_killed_tape_counts(tmp_path: Path) -> None:
-    with tape_dir(tmp_path, keep=3.5e6) as it:
+def test_only_finished_tapes_count(tmp_path: Path) -> None:
+    """Neither what a killed recorder left, nor the tape being recorded with its large spool."""
+    with tape_dir(tmp_path, keep=2.5e6) as it:
         killed = add(it, NOON, finished=False)
         old, last = (add(it, NOON + timedelta(hours=hour)) for hour in (1, 2))
+        recording = add(it, NOON + timedelta(hours=3))
+        (recording / SPOOL).mkdir()
+        (recording / SPOOL / "cpu0").write_bytes(bytes(5_000_000))
         it.tidy()
-        assert killed.exists() and old.exists() and last.exists()
-    with tape_dir(tmp_path, keep=2.5e6) as it:
+        assert all(path.exists() for path in (killed, old, last, recording))
+    with tape_dir(tmp_path, keep=1.5e6) as it:
         it.tidy()
-        assert killed.exists() and not old.exists() and last.exists()
+        assert [path.exists() for path in (killed, old, last, recording)] == [
+            True,
+            False,
+            True,
+            True,
+        ]
+
+
+def test_each_removed_tape_is_named(tmp_path: Path, pagetape: Callable[..., Any]) -> None:
+    said: list[str] = []
+    with tape_dir(tmp_path, keep=1.5e6, said=said.append) as it:
+        paths = [add(it, NOON + timedelta(minutes=minute)) for minute in range(3)]
+        it.tidy()
+    assert [line.split(": removed, ")[0] for line in said] == [str(path) for path in paths[:2]]
+    assert said[0].endswith(" MB, --keep 1.5 MB")
+    found = pagetape("info", tmp_path, "--json").json
+    assert [row["tape"] for row in found["removed"]] == [path.name for path in paths[:2]]
+    assert (
+        found["removed"][0]["finished_bytes"]
+        == sum(row["bytes"] for row in found["removed"]) + (found["finished_bytes"])
+    )
+    assert [(row["tape"], row["state"]) for row in found["tapes"]] == [(paths[2].name, "finished")]
+    text = pagetape("info", tmp_path).out
+    assert f"{paths[0].name}  removed" in text and f"{paths[2].name}  finished" in text
+
+
+def test_what_was_removed_is_read_with_care(tmp_path: Path, pagetape: Callable[..., Any]) -> None:
+    """A list that leads elsewhere names nothing, and the next removal makes another."""
+    with tape_dir(tmp_path / "tapes", keep=0) as it:
+        paths = [add(it, NOON + timedelta(minutes=minute)) for minute in range(3)]
+        listed = tmp_path / "tapes" / ".pagetape-removed"
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.write_text('{"at": "", "tape": "x", "bytes": 1}\n')
+        listed.symlink_to(elsewhere)
+        assert pagetape("info", tmp_path / "tapes", "--json").json["removed"] == []
+        it.tidy()
+    assert not listed.is_symlink() and elsewhere.read_text().count("\n") == 1
+    listed.write_text(listed.read_text() + "torn {\n[1]\n")
+    rows = pagetape("info", tmp_path / "tapes", "--json").json["removed"]
+    assert [row["tape"] for row in rows] == [path.name for path in paths[:2]]
 
 
 def test_without_a_bound_all_stay(tmp_path: Path) -> None:

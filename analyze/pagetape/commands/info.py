@@ -10,7 +10,7 @@ from pagetape import answer
 from pagetape.commands import options
 from pagetape.replaying import hindsight
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import kernel_rows
+from pagetape.tapes import kernel_rows, series
 from pagetape.tapes.disturbance import lines as lines_of
 from pagetape.tapes.info import describe, flight, snapshot_lines, snapshots, spooled
 
@@ -124,7 +124,32 @@ def _lost(info: dict[str, Any]) -> str:
     return f"{total} ({', '.join(f'CPU {c}: {answer.cell(n)}' for c, n in by_cpu.items())})"
 
 
+def _directory(found: dict[str, Any]) -> str:
+    """A directory of tapes in words, with a line for each tape, removed ones too."""
+    rows = [(row["tape"], row["state"], answer.size(row["bytes"])) for row in found["tapes"]]
+    rows += [
+        (row["tape"], f"removed {row['at']}", answer.size(row["bytes"])) for row in found["removed"]
+    ]
+    gone = sum(row["bytes"] for row in found["removed"])
+    lines = [
+        ("directory", found["directory"]),
+        ("finished", f"{answer.size(found['finished_bytes'])}, what --keep limits"),
+        (
+            "others",
+            f"{answer.size(found['other_bytes'])}, being recorded, unfinished or unreadable",
+        ),
+        (
+            "removed",
+            f"{answer.amount(len(found['removed']), 'tape')}, {answer.size(gone)}, by --keep",
+        ),
+    ]
+    text = "\n".join(f"{name:<11}{answer.visible(value)}" for name, value in lines)
+    return f"{text}\n\n{answer.table(('tape', 'state', 'size'), sorted(rows))}"
+
+
 def _about(path: Path) -> dict[str, Any]:
+    if series.is_directory_of_tapes(path):
+        return series.describe(path)
     source = Tape(path)
     info = describe(source) | {"hindsight": hindsight.built(source)}
     return info | {"snapshot": "inferred"} if info["hindsight"] else info
@@ -135,6 +160,11 @@ def _about(path: Path) -> dict[str, Any]:
 @options.json
 def command(tapes: tuple[Path, ...], as_json: bool) -> None:
     """Show what tapes hold: events, loss by CPU, machine, snapshots.
+
+    Of a directory that `record --rotate` or `record --ring` fills, it lists the tapes, with their
+    states and sizes, and the tapes that --keep removed. The JSON keys are directory, tapes (tape,
+    state, bytes), finished_bytes, other_bytes and removed (at, tape, bytes, finished_bytes before,
+    keep_bytes).
 
     The JSON object of one tape has the keys below. Of several tapes, it has one key, `tapes`: the
     list of their objects, in the given order.
@@ -166,9 +196,11 @@ def command(tapes: tuple[Path, ...], as_json: bool) -> None:
     \b
     Example:
       pagetape info base.tape --json | jq .events
+      pagetape info tapes
     """
     found = [_about(path) for path in tapes]
     if as_json:
         answer.emit(found[0] if len(found) == 1 else {"tapes": found})
     else:
-        answer.say("\n\n".join(map(_text, found)))
+        shown = (_directory(one) if "directory" in one else _text(one) for one in found)
+        answer.say("\n\n".join(shown))

@@ -128,7 +128,8 @@ def _wanted_snapshots(kind: str, max_ms: float | None, events: str) -> Wanted:
     "--keep",
     type=options.size(),
     metavar="SIZE",
-    help="Remove the oldest tapes in DIR beyond SIZE in total: 500MB, 2GB.  [default: no limit]",
+    help="Remove the oldest finished tapes in DIR beyond SIZE: 500MB, 2GB. The tape being recorded "
+    "and its spool do not count.  [default: no limit]",
 )
 @click.option(
     "--ring",
@@ -272,9 +273,11 @@ def command(
     )
     host = "private" if private else None  # in the names of the tapes
     if rotate is not None:
-        code = _rotate(session, TapeDir(out, keep, host), rotate, private)
+        tape_dir = TapeDir(out, keep, host, session.status.say)
+        code = _rotate(session, tape_dir, rotate, private)
     elif ring is not None:
-        code = _fly(session, TapeDir(out, keep, host), ring, ring_memory, private)
+        tape_dir = TapeDir(out, keep, host, session.status.say)
+        code = _fly(session, tape_dir, ring, ring_memory, private)
     else:
         code = _one_tape(session, out, private, force=force, defer=defer)
     if session.ended != "stopped":

@@ -2,7 +2,7 @@
 """A directory of tapes that one recorder writes one after the other, bounded in bytes.
 
 A tape's name is its begin: HOST-2026-11-21T061500Z.tape. A TapeDir removes only finished tapes
-that a TapeDir made, the oldest first. It never removes the newest tape.
+that a TapeDir made, the oldest first, and names each. It never removes the newest tape.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ import fcntl
 import os
 import re
 import shutil
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pagetape.schemas.tape import Tape, TapeError, is_tape
-from pagetape.tapes import output, temporary
-
-# The fact that marks a TapeDir's tapes.
-MARK = "series"
+from pagetape import answer
+from pagetape.schemas.tape import TapeError, is_tape
+from pagetape.tapes import series, temporary
 
 _NAME = re.compile(r"-(\d{4}-\d\d-\d\dT\d{6}Z)(?:-(\d+))?\.tape$")
 
@@ -29,10 +28,17 @@ class TapeDir:
     """The tapes of `host` (default: this one) in `directory`, which is created if missing.
 
     While it is open, no other recorder can use the directory. `keep` limits the finished tapes,
-    in bytes; the tape being written does not count.
+    in bytes; the tape being written, its spool and what a killed recorder left do not count. `said`
+    takes a line about each removed tape.
     """
 
-    def __init__(self, directory: Path, keep: float | None, host: str | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        keep: float | None,
+        host: str | None = None,
+        said: Callable[[str], None] = lambda _line: None,
+    ) -> None:
         if is_tape(directory):
             raise TapeError(errno.EEXIST, f"{directory}: is a tape; give a directory for tapes")
         try:
@@ -47,6 +53,7 @@ class TapeDir:
             raise TapeError(e.errno, f"{directory}: another recorder uses this directory") from e
         self.directory = directory
         self._keep = keep
+        self._said = said
         self._host = re.sub(r"[^\w.-]", "_", host or os.uname().nodename)
         self._since = datetime.now(UTC).isoformat(timespec="seconds")
         self.made = 0
@@ -55,7 +62,7 @@ class TapeDir:
 
     def mark(self) -> dict[str, Any]:
         """Facts of the next tape: its recorder and its number."""
-        return {MARK: {"since": self._since, "number": self.made}}
+        return {series.MARK: {"since": self._since, "number": self.made}}
 
     def place(self, at: datetime) -> Path:
         """The path of the tape that begins at `at`, wherever the directory is now."""
@@ -83,31 +90,29 @@ class TapeDir:
         return [path for *_, path in sorted(found)]
 
     def tidy(self) -> None:
-        """Remove the oldest tapes beyond the limit; a killed recorder's tapes count but stay."""
+        """Remove the oldest finished tapes beyond the limit, and name them."""
         if self._keep is None:
             return
-        sizes = {path: _bytes(path) for path in self._tapes()}
-        too_many = sum(sizes.values()) - self._keep
+        sizes = {path: series.stored(path) for path in self._tapes() if series.is_finished(path)}
+        total = sum(sizes.values())
         for path in list(sizes)[:-1]:
-            if too_many <= 0:
+            if total <= self._keep:
                 break
-            if _removable(path):
-                shutil.rmtree(path)
-                too_many -= sizes[path]
-                self.removed += 1
+            shutil.rmtree(path)
+            row = {
+                "at": datetime.now(UTC).isoformat(timespec="seconds"),
+                "tape": path.name,
+                "bytes": sizes[path],
+                "finished_bytes": total,
+                "keep_bytes": int(self._keep),
+            }
+            self._said(
+                f"{path}: removed, {answer.size(sizes[path])}: finished tapes had "
+                f"{answer.size(total)}, --keep {answer.size(self._keep)}"
+            )
+            series.note_removed(self.directory, row)
+            total -= sizes[path]
+            self.removed += 1
 
     def close(self) -> None:
         os.close(self._lock)
-
-
-def _bytes(path: Path) -> int:
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-
-
-def _removable(path: Path) -> bool:
-    """Whether the recorder of a TapeDir made the tape and finished it."""
-    try:
-        tape = Tape(path)
-        return MARK in tape.facts and tape.complete and output.is_own(path)
-    except OSError:  # damaged, or of another version: do not remove it
-        return False

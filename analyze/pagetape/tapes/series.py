@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A directory of tapes that one recorder after the other fills, and the tapes removed from it.
+
+A `finished` tape has all of its recording and no spool: it is history. The tape `being recorded`
+has a spool that is allocated beforehand. `unfinished` is what a killed recorder left, which
+`pagetape import` decodes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from pagetape.schemas.tape import Tape, TapeError, is_tape
+from pagetape.tapes import output, regular
+from pagetape.tapes.spool import Found
+
+# The fact that marks the tapes of a series.
+MARK = "series"
+
+_REMOVED = ".pagetape-removed"  # a line of JSON for each removed tape, the oldest first
+_MOST_LINES = 10_000
+_MOST_BYTES = 1 << 24
+
+
+def is_finished(path: Path) -> bool:
+    """Whether a recorder of a series made and finished the tape, and nothing else is in it."""
+    try:
+        tape = Tape(path)
+        return MARK in tape.facts and tape.complete and output.is_own(path)
+    except OSError:  # damaged, or of another version
+        return False
+
+
+def stored(path: Path) -> int:
+    """Bytes of a tape's files."""
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def _state(path: Path) -> str:
+    if is_finished(path):
+        return "finished"
+    try:
+        spool = Found.of(path)
+        if spool is not None and spool.in_use:
+            return "being recorded"
+        return "finished" if Tape(path).complete else "unfinished"
+    except OSError:
+        return "unreadable"
+
+
+def is_directory_of_tapes(path: Path) -> bool:
+    """Whether a path is no tape, but a directory that holds some or did."""
+    if is_tape(path) or not path.is_dir():
+        return False
+    return (path / _REMOVED).exists() or any(is_tape(one) for one in path.glob("*.tape"))
+
+
+def removed(directory: Path) -> list[dict[str, Any]]:
+    """The tapes that retention removed, the oldest first: at, tape, bytes, finished_bytes (before
+    it was removed) and keep_bytes. Lines that are no such rows are left out."""
+    rows = []
+    with contextlib.suppress(TapeError):
+        for line in regular.read(directory / _REMOVED, _MOST_BYTES, links=False).splitlines():
+            with contextlib.suppress(ValueError):
+                row = json.loads(line)
+                if isinstance(row, dict) and {"at", "tape", "bytes"} <= row.keys():
+                    rows.append(row)
+    return rows
+
+
+def note_removed(directory: Path, row: dict[str, Any]) -> None:
+    """Add a removed tape; of many, the last 10,000 stay."""
+    rows = [*removed(directory), row][-_MOST_LINES:]
+    new = directory / f"{_REMOVED}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(new, flags, 0o600), "w") as file:
+        file.writelines(json.dumps(one) + "\n" for one in rows)
+    new.replace(directory / _REMOVED)
+
+
+def describe(directory: Path) -> dict[str, Any]:
+    """The tapes of a directory by name, with their states and bytes, and the removed ones."""
+    tapes = [
+        {"tape": path.name, "state": _state(path), "bytes": stored(path)}
+        for path in sorted(directory.glob("*.tape"))
+        if is_tape(path)
+    ]
+    finished = sum(tape["bytes"] for tape in tapes if tape["state"] == "finished")
+    return {
+        "directory": str(directory),
+        "tapes": tapes,
+        "finished_bytes": finished,
+        "other_bytes": sum(tape["bytes"] for tape in tapes) - finished,
+        "removed": removed(directory),
+    }
