@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions in a process of their own."""
 
+import json
 import os
 import signal
 import subprocess
@@ -43,6 +44,22 @@ def test_what_the_process_prints_is_no_answer() -> None:
     with Process() as process:
         assert process.call(print, "hello") is None
         assert process.call(os.system, "echo hello") == 0
+
+
+@pytest.mark.parametrize("named", ["", ".", "plain"])
+def test_it_runs_no_file_of_the_working_directory(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor of a relative place in PYTHONPATH."""
+    there = tmp_path / named
+    there.mkdir(exist_ok=True)
+    for name in ("json", "pickle", "pagetape", "pyarrow", "sitecustomize", "signal"):
+        (there / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", named)
+    with Process() as process:
+        assert process.call(json.loads, "[1]") == [1]
+    assert not (tmp_path / "ran").exists()
 
 
 HOLDER = """

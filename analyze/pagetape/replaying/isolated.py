@@ -12,14 +12,22 @@ import os
 import pickle
 import queue
 import signal
+import site
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-_CHILD = "from pagetape.replaying.isolated import serve; serve()"
+# The process is isolated (-I): it runs no file of the working directory. It takes pagetape from where
+# this one has it, and packages from the directories that the user has named or owns.
+_CHILD = (
+    "import sys; root, *others = sys.argv[1:];"
+    " root in sys.path or sys.path.insert(0, root); sys.path += others;"
+    " from pagetape.replaying.isolated import serve; serve()"
+)
 
 _END_S = 10  # time for the process to remove its temporary files
 
@@ -43,6 +51,14 @@ def reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
+def _places() -> list[str]:
+    """The directory of pagetape, and those of PYTHONPATH and of the user's own packages."""
+    named = [] if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "").split(":")
+    own = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    root = Path(__file__).resolve().parents[2]
+    return [str(root), *(place for place in (*named, *own) if os.path.isabs(place))]
+
+
 def _unnamed_file() -> IO[bytes]:
     return os.fdopen(os.memfd_create("stderr", os.MFD_CLOEXEC), "w+b")
 
@@ -57,7 +73,7 @@ class Process:
     def _start(self) -> subprocess.Popen[bytes]:
         self._stderr = _unnamed_file()
         return subprocess.Popen(
-            [sys.executable, "-c", _CHILD],
+            [sys.executable, "-I", "-c", _CHILD, *_places()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
