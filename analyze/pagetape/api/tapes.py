@@ -46,12 +46,16 @@ class Tapes:
     """One tape or several, opened for questions.
 
     Every table of a tape and every view is an attribute: `t.event`. `t[a:b]` has the events from
-    second a to second b only; snapshots stay, whenever they were taken.
+    second a to second b only; snapshots stay, whenever they were taken. Statements see the tapes
+    alone; with `unsafe` they may read and write files as well.
     """
 
-    def __init__(self, tapes: Sequence[Tape], span: Span | None = None) -> None:
+    def __init__(
+        self, tapes: Sequence[Tape], span: Span | None = None, unsafe: bool = False
+    ) -> None:
         self._tapes = tuple(tapes)
         self._span = span
+        self._unsafe = unsafe
 
     # ---- what they are
 
@@ -77,7 +81,7 @@ class Tapes:
 
     def __iter__(self) -> Iterator[Tapes]:
         """Each tape on its own."""
-        return (Tapes([tape], self._span) for tape in self._tapes)
+        return (Tapes([tape], self._span, self._unsafe) for tape in self._tapes)
 
     def __len__(self) -> int:
         return len(self._tapes)
@@ -91,13 +95,13 @@ class Tapes:
         for second in (part.start, part.stop):
             if not (second is None or isinstance(second, int | float)):
                 raise Error(f"{second!r} is not a number of seconds")
-        return Tapes(self._tapes, Span(part.start, part.stop, self._span))
+        return Tapes(self._tapes, Span(part.start, part.stop, self._span), self._unsafe)
 
     # ---- questions
 
     @cached_property
     def _database(self) -> Database:
-        return Database(self._tapes, span=self._span)
+        return Database(self._tapes, span=self._span, unsafe=self._unsafe)
 
     def sql(self, statement: str, **values: Any) -> Relation:
         """The answer to one statement of DuckDB's SQL; `$name` in it is the value `name`."""
@@ -263,13 +267,16 @@ def _found(place: _Path) -> list[Path]:
     return found
 
 
-def open(*places: _Path) -> Tapes:
-    """Open tapes for questions: paths, or patterns as "night/*.tape"."""
+def open(*places: _Path, unsafe: bool = False) -> Tapes:
+    """Open tapes for questions: paths, or patterns as "night/*.tape".
+
+    `unsafe`: SQL and relations may read and write files, and load extensions of DuckDB.
+    """
     paths = [path for place in places for path in _found(place)]
     if not paths:
         raise Error("name a tape, as in pagetape.open('base.tape')")
     with explained():
-        return Tapes([Tape(path) for path in paths])
+        return Tapes([Tape(path) for path in paths], unsafe=unsafe)
 
 
 def compare(base: _Path | Tapes, *others: _Path | Tapes, ensemble: int = DEFAULT) -> Compared:

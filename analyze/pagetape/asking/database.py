@@ -43,6 +43,15 @@ from pagetape.tapes.machine import assumed_distances
 
 _T = TypeVar("_T")
 
+# Only the tapes, and the directory for spilled rows, which DuckDB allows itself.
+_LOCKED = """
+SET autoinstall_known_extensions = false;
+SET autoload_known_extensions = false;
+SET python_enable_replacements = false;
+SET enable_external_access = false;
+SET lock_configuration = true;
+"""
+
 # Words of statements that show, or may show, which views there are.
 _LISTS = re.compile(
     r"\b(show|describe|summarize|pragma|use|query|query_table|copy|export|information_schema"
@@ -287,8 +296,10 @@ class Database:
         *,
         span: Span | None = None,
         only: Mapping[tuple[int, str], str] | None = None,
+        unsafe: bool = False,
     ) -> None:
-        """`threads`: number of threads of a query; None for one per CPU. `tables`: rows of the
+        """`unsafe`: statements may read and write files, load extensions and read Python variables;
+        otherwise they see the tapes and nothing else. `threads`: number of threads of a query; None for one per CPU. `tables`: rows of the
         first tape, by table, in place of its own. `span`: only events of that time. `only`:
         conditions on rows, by the place of the tape and the table."""
         self._given = dict(tables or {})
@@ -304,6 +315,8 @@ class Database:
         self._db.execute(f"SET max_temp_directory_size = '{limit}B'")
         self._end = weakref.finalize(self, _end, self._db, self._spill_dir)
         self._limit_memory(tapes)
+        if not unsafe:
+            self._db.execute(_LOCKED)
         names = labels(tapes)
         self._tapes = list(zip(tapes, names, strict=True))
         self._where = ", ".join(str(tape.path) for tape in tapes)

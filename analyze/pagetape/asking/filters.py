@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import duckdb
+
 from pagetape.asking import needs
 from pagetape.asking.database import Span, quoted
 from pagetape.asking.query import ParameterError, Query, views
@@ -59,10 +61,12 @@ class Part:
 
 
 def part(q: Query, tapes: Sequence[Tape], values: Mapping[str, Any], filters: Filters) -> Part:
-    """The part of a report; raises ParameterError for a filter that it cannot have."""
+    """The part of a report; raises ParameterError for a filter that it cannot have, and
+    duckdb.Error for a `where` that is not one expression."""
     found = Part(q, dict(values))
     conditions: list[str] = []
     if filters.where is not None:
+        duckdb.SQLExpression(filters.where)  # raises duckdb.Error unless it is one expression
         conditions.append(f"(\n{filters.where}\n)")
         found.said.append(f"only rows where {filters.where}")
     conditions += _time(found, tapes, filters)

@@ -58,9 +58,14 @@ def _print(db: Database, sql: str, form: _Form) -> None:
     shell_complete=completion.tapes,
 )
 @click.option("--csv", is_flag=True, help="Print CSV.")
+@click.option(
+    "--unsafe",
+    is_flag=True,
+    help="Statements may read and write files, and load extensions of DuckDB.",
+)
 @options.wide
 @options.json
-def command(words: tuple[str, ...], csv: bool, wide: bool, as_json: bool) -> None:
+def command(words: tuple[str, ...], csv: bool, unsafe: bool, wide: bool, as_json: bool) -> None:
     """Query one or more tapes with DuckDB.
 
     Every table of `pagetape schema` is a view with one more column, `tape`: the name of the
@@ -68,6 +73,9 @@ def command(words: tuple[str, ...], csv: bool, wide: bool, as_json: bool) -> Non
     the fallbacks with their kind; gfp_names(gfp_flags) and context_names(flags) name the bits.
     Quote the column "at": it is a keyword. Without a query, the command reads statements from
     stdin, or shows a prompt on a terminal; `.help` there lists its commands, Tab completes names.
+
+    Statements see the tapes and nothing else of this machine: without --unsafe, COPY, read_csv()
+    and ATTACH end in an error.
 
     The result of each statement is printed; a semicolon separates statements, and an empty line
     their results. The JSON object of one statement has `columns` and `rows` (objects); of several
@@ -86,7 +94,7 @@ def command(words: tuple[str, ...], csv: bool, wide: bool, as_json: bool) -> Non
         raise click.UsageError("no tape given")
     if len(statements) > 1:
         raise TapeError(2, f"{statements[0]}: no such tape")
-    with Database([Tape(path) for path in paths]) as db:
+    with Database([Tape(path) for path in paths], unsafe=unsafe) as db:
         if not statements and sys.stdin.isatty():
             sql_prompt.run(lambda sql: _print(db, sql, form._replace(as_json=False)), wide)
             return
