@@ -37,7 +37,7 @@ def test_the_package_runs_as_a_module_and_has_a_version() -> None:
 # ---- sql
 
 
-TWO = "SELECT 1 AS a, 'x,y' AS b; CREATE TABLE one AS SELECT 1; SELECT NULL AS c; -- the end"
+TWO = "SELECT 1 AS a, 'x,y' AS b; CREATE TEMP VIEW one AS SELECT 1; SELECT NULL AS c; -- the end"
 
 
 def test_sql_prints_the_result_of_every_statement(golden: Path, pagetape: Run) -> None:
