@@ -79,8 +79,9 @@ def test_a_condition_is_one_expression_over_the_report(
 
 
 def test_a_condition_may_end_in_a_comment(golden: Path, pagetape: Run) -> None:
-    rows = pagetape("report", "alloc.by_order", golden, "--where", "page_order = 0 -- one", "--json")
-    assert {row["page_order"] for row in rows.json["rows"]} == {0}
+    where = ("--where", "page_order = 0 -- one")
+    rows = pagetape("report", "alloc.by_order", golden, *where, "--json").json["rows"]
+    assert {row["page_order"] for row in rows} == {0}
 
 
 def test_who_asks_for_more_gets_it(golden: Path, secret: Path, pagetape: Run) -> None:

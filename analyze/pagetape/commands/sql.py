@@ -33,7 +33,7 @@ def _print(db: Database, sql: str, form: _Form) -> None:
     results = []
     for number, statement in enumerate(duckdb.extract_statements(sql)):
         found = db.ask(statement.query)
-        if not found.rows and found.columns in (["Success"], ["Count"]):  # a statement without a result
+        if not found.rows and found.columns in (["Success"], ["Count"]):  # it has no result
             found = answer.Answer([], [], [])
         if form.as_json:
             results.append({"columns": found.columns, "rows": found.objects()})

@@ -21,8 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-# The process is isolated (-I): it runs no file of the working directory. It takes pagetape from where
-# this one has it, and packages from the directories that the user has named or owns.
+# The process is isolated (-I): it runs no file of the working directory. It takes pagetape from
+# where this one has it, and packages from the directories that the user has named or owns.
 _CHILD = (
     "import sys; root, *others = sys.argv[1:];"
     " root in sys.path or sys.path.insert(0, root); sys.path += others;"
@@ -56,7 +56,7 @@ def _places() -> list[str]:
     named = [] if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "").split(":")
     own = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
     root = Path(__file__).resolve().parents[2]
-    return [str(root), *(place for place in (*named, *own) if os.path.isabs(place))]
+    return [str(root), *(place for place in (*named, *own) if Path(place).is_absolute())]
 
 
 def _unnamed_file() -> IO[bytes]:
