@@ -300,8 +300,9 @@ class Database:
     ) -> None:
         """`unsafe`: statements may read and write files, load extensions and read Python variables;
         otherwise they see the tapes and nothing else. `threads`: number of threads of a query; None
-        for one per CPU. `tables`: rows of the first tape, by table, in place of its own. `span`: only events of that time. `only`:
-        conditions on rows, by the place of the tape and the table."""
+        for one per CPU. `tables`: rows of the first tape, by table, in place of its own. `span`:
+        only events of that time. `only`: conditions on rows, by the place of the tape and the
+        table."""
         self._given = dict(tables or {})
         self._span = span
         self._only = dict(only or {})

@@ -271,12 +271,10 @@ def command(
         spooling=spooling,
         status=Status(str(out), quiet=quiet, live=not argv),
     )
-    host = "private" if private else None  # in the names of the tapes
     if rotate is not None:
-        tape_dir = TapeDir(out, keep, host, session.status.say)
-        code = _rotate(session, tape_dir, rotate, private)
+        code = _rotate(session, _tape_dir(session, out, keep, private), rotate, private)
     elif ring is not None:
-        tape_dir = TapeDir(out, keep, host, session.status.say)
+        tape_dir = _tape_dir(session, out, keep, private)
         code = _fly(session, tape_dir, ring, ring_memory, private)
     else:
         code = _one_tape(session, out, private, force=force, defer=defer)
@@ -332,6 +330,11 @@ def _one_tape(session: Session, out: Path, private: str | None, *, force: bool, 
     status = session.run(tape, out.absolute().parent)
     session.status.say(_saved(tape.path))
     return status
+
+
+def _tape_dir(session: Session, out: Path, keep: float | None, private: str | None) -> TapeDir:
+    """The directory of a series; the names of private tapes do not have the host."""
+    return TapeDir(out, keep, "private" if private else None, session.status.say)
 
 
 def _rotate(session: Session, tape_dir: TapeDir, seconds: float, private: str | None) -> int:
