@@ -16,6 +16,7 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
 import click
@@ -126,13 +127,23 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def emit_csv(answer: Answer) -> None:
-    """Print the rows as CSV with a head; an unknown value is empty."""
+    """Print the rows as CSV with a head; an unknown value is empty.
+
+    A spreadsheet takes a text that begins with = + - @ for a formula: such a text, as the name of a
+    thread may be, gets a ' before it. Numbers stay as they are.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(map(visible, answer.columns))
-    for row in answer.rows:
-        writer.writerow("" if value is None else visible(str(plain(value))) for value in row)
+    for row in ([*answer.columns], *answer.rows):
+        writer.writerow(map(_csv_cell, row))
     click.echo(out.getvalue(), nl=False)
+
+
+def _csv_cell(value: Any) -> str:
+    found = plain(value)
+    text = "" if found is None else visible(str(found))
+    is_formula = text.lstrip().startswith(("=", "+", "-", "@"))
+    return f"'{text}" if is_formula and not isinstance(value, Number) else text
 
 
 def emit(obj: dict[str, Any]) -> None:

@@ -60,6 +60,17 @@ def test_sql_prints_csv(golden: Path, pagetape: Run) -> None:
     assert pagetape("sql", golden, "SELECT 1", "--csv", "--json").status == 2
 
 
+def test_csv_has_no_formulas(golden: Path, pagetape: Run) -> None:
+    """A thread can have any name; a spreadsheet must not run it. Numbers stay numbers."""
+    names = ["=cmd()", "+1", "-1+1", "@x", " =x", "a=b", "x"]
+    values = ", ".join(f"('{name}', -1.5)" for name in names)
+    sql = f'SELECT a AS "=a", b FROM (VALUES {values}) AS t(a, b)'
+    rows = list(csv.reader(io.StringIO(pagetape("sql", golden, sql, "--csv").out)))
+    assert rows[0] == ["'=a", "b"]
+    assert [row[0] for row in rows[1:]] == [f"'{name}" for name in names[:5]] + names[5:]
+    assert {row[1] for row in rows[1:]} == {"-1.5"}
+
+
 def test_sql_stops_at_the_first_error_and_says_so(golden: Path, pagetape: Run) -> None:
     said = pagetape("sql", golden, "SELECT 1 AS a; SELECT nosuch FROM event; SELECT 2 AS b")
     assert (said.status, said.out, said.err.count("\n")) == (1, "a\n1\n", 1)

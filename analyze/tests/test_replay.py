@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tapes through the model and side by side, from the command line."""
 
+import re
+from base64 import b64encode
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +194,13 @@ def test_the_page_shows_every_tape_and_fetches_nothing(
     assert "nofragment:mode=always" in page
     assert page.count("<script") == 1
     assert "://" not in page
+    script = page.split("<script>")[1].split("</script>")[0]
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    assert (
+        policy.split("; ")[0] == "default-src 'none'" and f"script-src 'sha256-{digest}'" in policy
+    )
+    assert not re.search(r"<[^>]* on\w+=", page)
     assert "within model error" in page or "same" in page
 
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
@@ -25,8 +27,13 @@ def document(title: str, parts: Iterable[str]) -> str:
     )
     css = files("pagetape.pages").joinpath("page.css").read_text("utf-8")
     script = files("pagetape.pages").joinpath("page.js").read_text("utf-8")
+    digest = b64encode(sha256(script.encode()).digest()).decode()
     text = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        # A page fetches nothing, and runs its own script alone.
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+        f"style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; "
+        "form-action 'none'\">"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'{MARK.decode()} {version("pagetape")}">'
         f"<title>{markup(title)} - pagetape</title><style>{css}</style></head>"
