@@ -121,7 +121,7 @@ def test_diagnose_names_the_task_and_not_the_allocator(agents: Tape) -> None:
     assert found.severity == "low"  # a tape of one second says nothing about rates
     assert "Task agent (/system.slice)" in found.text
     assert "780 ms" in found.text
-    assert "60 pages moved" in found.text
+    assert "60 pages (0.2 MiB) moved" in found.text
     assert found.next.endswith("compaction.results " + str(agents.path) + " --who explicit")
     assert finding(agents, "kcompactd").severity == "none"
 

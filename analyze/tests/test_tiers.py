@@ -87,7 +87,7 @@ def test_every_metric_of_a_comparison_has_its_tier(
         tiers = {m["metric"]: m["tier"] for m in found["metrics"]}
         assert set(tiers.values()) == ({"A", "B"} if tier == "A" else {"B"})
         for line in pagetape("compare", small, tape).out.split("\n\n")[0].splitlines()[1:]:
-            metric, its = re.split(r"  +", line)[:2]
+            metric, _unit, its = re.split(r"  +", line)[:3]
             assert its == tiers[metric]
         rows = pagetape("report", "metrics", tape, "--json").json["rows"]
         assert all(row["tier"] == tiers[row["metric"]] for row in rows)

@@ -84,7 +84,7 @@ def note_removed(directory: Path, row: dict[str, Any]) -> None:
 
 def describe(directory: Path) -> dict[str, Any]:
     """The tapes of a directory by name, with their states and bytes, and the removed ones."""
-    tapes = [
+    tapes: list[dict[str, Any]] = [
         {"tape": path.name, "state": _state(path), "bytes": stored(path)}
         for path in sorted(directory.glob("*.tape"))
         if is_tape(path)
