@@ -142,13 +142,21 @@ def test_fallbacks_and_compaction_take_pages_of_the_count(tmp_path: Path) -> Non
         ("alloc_zone_locked", 64, 1),  # -2
         ("alloc_extfrag", 64, 1),  # of the page before
         ("pcpu_drain", 7, 0),  # +1
+        ("alloc", 128, 4),  # captured: -16
+        ("alloc_zone_locked", 256, 4),  # -16
+        ("alloc", 256, 4),  # the page before
+        ("alloc", 1024, 9),  # may have been on a per-CPU list: the start shows no lists
+        ("pcpu_drain", 1024, 9),  # +512
+        ("alloc", 1024, 9),  # captured: -512
     ]
     base = {"cpu": 0, "pid": 1, "flags": 0}
     isolated = {"kind": "isolate_freepages", "start_pfn": 512, "end_pfn": 1024, "nr_taken": 32}
     path = tmp_path / "t.tape"
-    with Writer(path, {"kernel": "6.12.30-test"}) as tape:
+    with Writer(path, {"kernel": "6.12.30-test", "pageblock_order": 9}) as tape:
         tape.rows("zone", [zone | {"snapshot": 0, "ts": 10, "free": 1000}])
-        tape.rows("zone", [zone | {"snapshot": 1, "ts": 90, "free": 1000 - 1 - 4 - 2 + 1 - 32}])
+        tape.rows(
+            "zone", [zone | {"snapshot": 1, "ts": 90, "free": 1000 - 1 - 4 - 2 + 1 - 32 - 32}]
+        )
         rows = [
             base | {"ts": 20 + i, "kind": kind, "pfn": pfn, "page_order": order}
             for i, (kind, pfn, order) in enumerate(events)

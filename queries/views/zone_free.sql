@@ -5,10 +5,12 @@
 -- folded in yet, is used only where the tape has no lists. Samples whose files share one stamp are left out.
 --
 -- In between, these pages leave the count: of alloc_zone_locked; of fallbacks that take a page without that event
--- (__rmqueue_fallback since 6.10); and those that compaction isolates as targets, if its events are on the tape. Those of
--- pcpu_drain and of frees past the per-CPU lists join it. Other isolation moves free pages without an event:
--- `error_pages` is what the count has too many at the next reading. It grows from 0 between the two readings. A
--- snapshot of unknown time counts as taken at the first event of the tape, or at the last.
+-- (__rmqueue_fallback since 6.10); those that compaction isolates as targets, if its events are on the tape; and those
+-- that a task which compacts captures as they become free (__free_one_page, compaction_capture, since 5.1). Those of
+-- pcpu_drain and of frees past the per-CPU lists join it. Other isolation moves free pages without an event, as does the
+-- fast search for targets on kernels without mm_compaction_fast_isolate_freepages: `error_pages` is what the count has
+-- too many at the next reading. It grows from 0 between the two readings. A snapshot of unknown time counts as taken at
+-- the first event of the tape, or at the last.
 --
 -- Columns:
 --   tape         VARCHAR    Name of the tape.
@@ -59,6 +61,36 @@ alone AS (
     WHERE kind = 'alloc_extfrag' AND m.fallback_unit = 'page' AND NOT coalesce(known, false)
 ),
 
+-- Blocks that a request gets although they were on no list: their parts were freed, and the block was not taken from
+-- the zone. A block that per-CPU lists can hold may come from one, unless it was in use or drained before, or unless
+-- the exact start has the lists' pages and not this one.
+captured AS (
+    SELECT tape, ts, pfn, page_order
+    FROM (
+        SELECT
+            e.tape,
+            e.ts,
+            e.kind,
+            e.pfn,
+            e.page_order,
+            has_lists(e.page_order, m.pageblock_order, m.kernel_version) AS lists,
+            coalesce(lag(e.kind::VARCHAR) OVER (PARTITION BY e.tape, e.pfn, e.page_order ORDER BY e.ts), '') AS last_kind
+        FROM event AS e
+        JOIN machine AS m USING (tape)
+        WHERE e.page_order BETWEEN 1 AND 19
+          AND e.kind IN ('alloc', 'free', 'alloc_zone_locked', 'alloc_extfrag', 'pcpu_drain')
+          AND e.tape IN (SELECT tape FROM compaction)
+    )
+    LEFT JOIN (SELECT tape, pfn, page_order, true AS listed FROM pcp_page WHERE snapshot = 0)
+        USING (tape, pfn, page_order)
+    WHERE kind = 'alloc' AND pfn IS NOT NULL
+      AND CASE
+          WHEN NOT lists THEN last_kind NOT IN ('alloc_zone_locked', 'alloc_extfrag')
+          WHEN last_kind <> '' THEN last_kind IN ('alloc', 'pcpu_drain')
+          ELSE listed IS NULL AND tape IN (SELECT tape FROM snapshot WHERE snapshot = 0 AND how = 'exact')
+      END
+),
+
 -- A target that compaction does not use, or a page that it moved away, comes back by a free.
 step AS (
     SELECT
@@ -75,7 +107,7 @@ step AS (
       )
     UNION ALL
     SELECT tape, ts, pfn, -(1::BIGINT << page_order::INTEGER)
-    FROM alone
+    FROM (FROM alone UNION ALL FROM captured)
     WHERE page_order < 20
     UNION ALL
     SELECT tape, ts, start_pfn, -nr_taken::BIGINT
