@@ -127,6 +127,34 @@ def test_samples_agree_with_the_events_of_a_recording(tmp_path: Path, pagetape: 
     shutil.rmtree(out)
 
 
+@pytest.mark.parametrize("seen", [False, True])
+def test_targets_without_an_event_take_pages_of_the_count(seen: bool, tmp_path: Path) -> None:
+    """On kernels whose fast search for targets has no event; on others all targets have one."""
+    base = {"cpu": 0, "pid": 1, "flags": 0, "at": 0}
+    rows = [
+        {"kind": "begin", "start_pfn": 0, "end_pfn": 4096},
+        {"kind": "migratepages", "nr_migrated": 32, "nr_failed": 0},  # 32 unseen
+        {"kind": "isolate_freepages", "start_pfn": 512, "end_pfn": 1024, "nr_taken": 48},
+        {"kind": "migratepages", "nr_migrated": 40, "nr_failed": 0},  # 8 are left
+        {"kind": "migratepages", "nr_migrated": 20, "nr_failed": 0},  # 12 unseen
+        {"kind": "begin", "start_pfn": 0, "end_pfn": 4096},
+        {"kind": "migratepages", "nr_migrated": 5, "nr_failed": 0},  # 5 unseen
+    ]
+    path = tmp_path / "t.tape"
+    with Writer(path, {"kernel": "6.1.100-test", "pageblock_order": 9}) as tape:
+        zone = {**dict.fromkeys(TABLES["zone"].arrow.names, 0), "zone": "NORMAL", "managed": 4096}
+        taken = 48 if seen else 32 + 48 + 12 + 5
+        for number, free in enumerate((1000, 1000 - taken)):
+            state = {"snapshot": number, "ts": 10 + 80 * number, "free": free, "spanned": 4096}
+            tape.rows("zone", [zone | state])
+        tape.rows("event", [{"ts": 20, "cpu": 0, "pid": 1, "kind": "free", "flags": 0}])
+        tape.rows("compaction", [base | row | {"ts": 30 + i} for i, row in enumerate(rows)])
+        if seen:
+            name = "mm_compaction_fast_isolate_freepages"
+            tape.rows("tracepoint", [{"name": name, "system": "compaction", "events": 0}])
+    assert ask(path, "SELECT DISTINCT error_pages FROM zone_free WHERE ts < 90") == [(0,)]
+
+
 def test_fallbacks_and_compaction_take_pages_of_the_count(tmp_path: Path) -> None:
     """By the events of 6.12, whose fallback takes a page without mm_page_alloc_zone_locked."""
     zone = {

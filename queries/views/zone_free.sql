@@ -7,10 +7,9 @@
 -- In between, these pages leave the count: of alloc_zone_locked; of fallbacks that take a page without that event
 -- (__rmqueue_fallback since 6.10); those that compaction isolates as targets, if its events are on the tape; and those
 -- that a task which compacts captures as they become free (__free_one_page, compaction_capture, since 5.1). Those of
--- pcpu_drain and of frees past the per-CPU lists join it. Other isolation moves free pages without an event, as does the
--- fast search for targets on kernels without mm_compaction_fast_isolate_freepages: `error_pages` is what the count has
--- too many at the next reading. It grows from 0 between the two readings. A snapshot of unknown time counts as taken at
--- the first event of the tape, or at the last.
+-- pcpu_drain and of frees past the per-CPU lists join it. Other isolation moves free pages without an event:
+-- `error_pages` is what the count has too many at the next reading. It grows from 0 between the two readings. A
+-- snapshot of unknown time counts as taken at the first event of the tape, or at the last.
 --
 -- Columns:
 --   tape         VARCHAR    Name of the tape.
@@ -91,6 +90,33 @@ captured AS (
       END
 ),
 
+-- Kernels without mm_compaction_fast_isolate_freepages find some targets without an event. A run that has moved more
+-- pages than it was seen to isolate targets for (`short`) has isolated the others before.
+run AS (
+    SELECT *, count(*) FILTER (kind = 'begin') OVER (PARTITION BY tape, pid ORDER BY ts, "at") AS number
+    FROM compaction
+    WHERE kind IN ('begin', 'isolate_freepages', 'migratepages')
+      AND tape NOT IN (SELECT tape FROM tracepoint WHERE name = 'mm_compaction_fast_isolate_freepages')
+),
+
+target AS (
+    SELECT
+        *,
+        first_value(start_pfn) OVER its AS pfn,
+        sum(if(kind = 'migratepages', nr_migrated, -coalesce(nr_taken, 0)::BIGINT)) OVER its AS short
+    FROM run
+    WHERE number > 0
+    WINDOW its AS (PARTITION BY tape, pid, number ORDER BY ts, "at")
+),
+
+unseen AS (
+    SELECT tape, ts, pfn, most - coalesce(lag(most) OVER (PARTITION BY tape, pid, number ORDER BY ts, "at"), 0) AS pages
+    FROM (
+        SELECT *, greatest(max(short) OVER (PARTITION BY tape, pid, number ORDER BY ts, "at"), 0)::BIGINT AS most
+        FROM target
+    )
+),
+
 -- A target that compaction does not use, or a page that it moved away, comes back by a free.
 step AS (
     SELECT
@@ -113,6 +139,10 @@ step AS (
     SELECT tape, ts, start_pfn, -nr_taken::BIGINT
     FROM compaction
     WHERE kind IN ('isolate_freepages', 'fast_isolate_freepages') AND nr_taken > 0
+    UNION ALL
+    SELECT tape, ts, pfn, -pages
+    FROM unseen
+    WHERE pages > 0
 ),
 
 moved AS (
