@@ -290,8 +290,12 @@ def test_a_rotation_keeps_no_more_than_it_may(tmp_path: Path, pagetape: Run) -> 
     out = tmp_path / "tapes"
     args = ("--events", "cheap", "--snapshot", "proc", "--rotate", "1s", "--keep", "0kB")
     assert pagetape("record", "-o", out, *args, "--duration", "2.5s").status == 0
-    (last,) = out.iterdir()
-    assert Tape(last).facts["series"]["number"] > 1
+    (last,) = out.glob("*.tape")
+    number = Tape(last).facts["series"]["number"]
+    assert number > 1
+    found = pagetape("info", out, "--json").json
+    assert [tape["tape"] for tape in found["tapes"]] == [last.name]
+    assert len(found["removed"]) == number - 1
 
 
 class AnyEvent(triggers.Trigger):

@@ -93,10 +93,11 @@ class TapeDir:
         """Remove the oldest finished tapes beyond the limit, and name them."""
         if self._keep is None:
             return
-        sizes = {path: series.stored(path) for path in self._tapes() if series.is_finished(path)}
+        tapes = self._tapes()
+        sizes = {path: series.stored(path) for path in tapes if series.is_finished(path)}
         total = sum(sizes.values())
-        for path in list(sizes)[:-1]:
-            if total <= self._keep:
+        for path in sizes:
+            if total <= self._keep or path == tapes[-1]:
                 break
             shutil.rmtree(path)
             row = {
