@@ -189,7 +189,7 @@ def test_html_obeys_no_name(golden_with: Callable[..., Path]) -> None:
 
 def test_a_plot_is_a_page_of_its_own(demo: Tapes, whatif: Replay, tmp_path: Path) -> None:
     page = demo.plot("traffic").save(tmp_path / "a.html").read_text()
-    assert page.startswith("<!doctype html>") and "<svg" in page and "http" not in page
+    assert page.startswith("<!doctype html>") and "<svg" in page and "://" not in page
     bars = demo.compare(whatif, ensemble=2).plot("fallbacks").page
     assert "own rules" in bars and "whisker" in bars
     pair = pagetape.open(DEMO, whatif.paths[0]).plot()
