@@ -73,7 +73,7 @@ def test_the_directory_of_a_process_that_lives_is_left_alone(above: Path) -> Non
 
 
 def test_a_query_that_needs_more_than_there_is_says_so(empty: Path) -> None:
-    with Database([Tape(empty)], threads=1) as db:
+    with Database([Tape(empty)], threads=1, unsafe=True) as db:
         db.ask("SET max_temp_directory_size = '1MB'")
         db.ask("SET memory_limit = '20MB'")
         with pytest.raises(
