@@ -84,6 +84,11 @@ def test_a_condition_may_end_in_a_comment(golden: Path, pagetape: Run) -> None:
     assert {row["page_order"] for row in rows} == {0}
 
 
+def test_the_error_names_the_option(golden: Path, secret: Path, pagetape: Run) -> None:
+    said = pagetape("sql", golden, f"COPY (SELECT 1) TO '{secret.with_name('out')}'")
+    assert said.err.endswith("(pagetape sql --unsafe allows it)\n")
+
+
 def test_who_asks_for_more_gets_it(golden: Path, secret: Path, pagetape: Run) -> None:
     sql = f"SELECT word FROM read_csv('{secret}')"
     assert "passw0rd" in pagetape("sql", golden, sql, "--unsafe").out

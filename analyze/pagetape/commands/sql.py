@@ -107,7 +107,9 @@ def command(words: tuple[str, ...], csv: bool, unsafe: bool, wide: bool, as_json
 
 def _whole(error: duckdb.Error) -> str:
     """DuckDB's error for one line: with its suggestions and the statement, without the caret."""
-    return " ".join(line for line in str(error).splitlines() if line.strip(" ^"))
+    text = " ".join(line for line in str(error).splitlines() if line.strip(" ^"))
+    locked = "by configuration" in text or "through configuration" in text
+    return f"{text} (pagetape sql --unsafe allows it)" if locked else text
 
 
 def _is_path(word: str) -> bool:
