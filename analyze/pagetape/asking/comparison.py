@@ -189,7 +189,7 @@ class Side:
         found = {row["metric"]: row | {"value": row[column]} for row in rows}
         made = tape.facts.get("replay") or {}
         unit = (made.get("fallback_events") or {}).get("own")
-        return cls(role, role, Loss(None, {}, 0), None, found, fallback_unit=unit)
+        return cls(role, role, Loss(None, {}), None, found, fallback_unit=unit)
 
     def value(self, metric: str) -> int | None:
         """None also for a request that would succeed."""

@@ -257,8 +257,7 @@ def command(
         result["headline"] = headline.headlines(result["metrics"])
         answer.emit(result | {"lost": loss.total, "output": str(out) if out else None})
         return
-    kinds = result["anomaly_kinds"]
-    lost = replace(loss, anomalies=result["anomalies"], kinds=kinds)
+    lost = replace(loss, kinds=result["anomaly_kinds"])
     about = f"{_text(result, counters)}\n{lost}{_not_followed(result)}"
     answer.say(f"{about}\n\n{_answer(result, run)}")
     if ensemble_size and loss.unmeasured:

@@ -122,6 +122,5 @@ def command(
     if as_json:
         answer.emit(found | {"lost": loss.total, "output": str(out) if out else None})
         return
-    kinds = found["anomalies"]
-    total = dataclasses.replace(loss, anomalies=sum(kinds.values()), kinds=kinds)
+    total = dataclasses.replace(loss, kinds=found["anomalies"])
     answer.say(f"{_text(found, explain=explain)}\n\n{total}")

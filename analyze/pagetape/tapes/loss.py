@@ -48,7 +48,7 @@ def by_cpu(
 def anomaly_kinds(tape: Tape) -> dict[str, int]:
     """How many anomalies of each kind are on a tape."""
     kinds: Counter[str] = Counter()
-    for batch in tape.batches("anomaly") if tape.num_rows("anomaly") else ():
+    for batch in tape.batches("anomaly", ("kind",)) if tape.num_rows("anomaly") else ():
         kinds += counted_kinds(batch)
     return dict(kinds)
 
@@ -69,7 +69,6 @@ class Loss:
 
     total: int | None  # lost events; None if neither gaps nor rings count them, or if incomplete
     by_cpu: dict[int, int | None]  # CPUs that lost events
-    anomalies: int
     cut_off: tuple[str, ...] = ()  # tables whose file has no end
     share: float = 0.0  # of all events, lost ones included
     kinds: Mapping[str, int] = field(default_factory=dict)  # of the anomalies, by kind
@@ -86,8 +85,7 @@ class Loss:
         known = sum(counts)
         seen = sum(row["events"] for row in tape.rows("tracepoint")) or tape.num_rows("event")
         share = known / (known + seen) if known else 0.0
-        kinds = anomaly_kinds(tape)
-        return cls(total, cpus, sum(kinds.values()), tape.cut_off, share, kinds)
+        return cls(total, cpus, tape.cut_off, share, anomaly_kinds(tape))
 
     @classmethod
     def of_all(cls, tapes: Sequence[Tape]) -> Loss:
@@ -101,7 +99,12 @@ class Loss:
         cut_off = tuple(dict.fromkeys(name for loss in each for name in loss.cut_off))
         share = max((loss.share for loss in each), default=0.0)
         kinds = sum((Counter(loss.kinds) for loss in each), Counter[str]())
-        return cls(total, {}, kinds.total(), cut_off, share, kinds)
+        return cls(total, {}, cut_off, share, kinds)
+
+    @property
+    def anomalies(self) -> int:
+        """Their number, of all kinds."""
+        return sum(self.kinds.values())
 
     @property
     def unmeasured(self) -> str | None:

@@ -41,8 +41,6 @@ def stored(path: Path) -> int:
 
 
 def _state(path: Path) -> str:
-    if is_finished(path):
-        return "finished"
     try:
         spool = Found.of(path)
         if spool is not None and spool.in_use:
