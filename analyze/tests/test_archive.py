@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tapes as Parquet: the same rows, in the layout of a fleet."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -17,8 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pagetape.export import archive as archive_module
+from pagetape.export import stage as stage_module
 from pagetape.schemas import TABLES
-from pagetape.schemas.tape import Tape, Writer
+from pagetape.schemas.tape import Tape, TapeError, Writer
 
 Run = Callable[..., Any]
 
@@ -241,7 +244,6 @@ def test_replays_of_one_recording_are_archived_beside_it(
 
 STEP = """
 import os, signal, sys
-from pathlib import Path
 from pagetape import cli
 from pagetape.export import archive
 
@@ -256,9 +258,8 @@ def count(function):
     return counted
 
 archive._write = count(archive._write)
-archive.temporary.sync_directory = count(archive.temporary.sync_directory)
-Path.replace = count(Path.replace)
-Path.rename = count(Path.rename)
+for name in ("fsync", "rename", "unlink", "rmdir"):
+    setattr(os, name, count(getattr(os, name)))
 cli.main()
 """
 
@@ -327,3 +328,141 @@ def test_an_archive_is_as_private_as_its_tapes(
                 assert path.stat().st_mode & 0o777 == wanted, path
     finally:
         os.umask(before)
+
+
+# ---- an archive that other users may write, too
+
+
+PLACE = "host=web-1-a/date=2026-11-21/boot-01234567-1-0-0123456789abcdef.parquet"
+
+
+def _plant(fleet: Path, plan: dict[str, Any], mode: int = 0o700) -> Path:
+    """A complete stage, as a killed process of this user would leave it."""
+    stage = fleet / ".archive-01234567.ready"
+    stage.mkdir(parents=True)
+    (stage / "event.staged").write_text("planted")
+    (stage / "plan.staged").write_text(json.dumps({"mode": 0o755, **plan}))
+    stage.chmod(mode)
+    return stage
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """A file outside the archive; a later run of `unharmed` finds whether it is as before."""
+    file = tmp_path / "home" / PLACE
+    file.parent.mkdir(parents=True)
+    file.write_text("foreign")
+    return file
+
+
+def test_a_stage_of_this_user_is_finished(dressed: Path, tmp_path: Path, pagetape: Run) -> None:
+    fleet = tmp_path / "fleet"
+    (fleet / "stack" / PLACE).parent.mkdir(parents=True)
+    (fleet / "stack" / PLACE).write_text("old")
+    stage = _plant(fleet, {"where": PLACE, "old": ["stack"]})
+    assert pagetape("archive", dressed, "-o", fleet).status == 0
+    assert not stage.exists() and not (fleet / "stack" / PLACE).exists()
+    assert (fleet / "event" / PLACE).read_text() == "planted"
+
+
+@pytest.mark.parametrize("who", ["another user", "a group that may write"])
+def test_a_stage_of_others_is_left_alone(
+    who: str, dressed: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    if who == "another user" and os.geteuid():
+        pytest.skip("only root can give a file to another user")
+    fleet = tmp_path / "fleet"
+    stage = _plant(fleet, {"where": PLACE, "old": []}, 0o775 if "group" in who else 0o755)
+    if who == "another user":
+        os.chown(stage, 65534, 65534)
+    assert pagetape("archive", dressed, "-o", fleet).status == 0
+    assert stage.exists() and not (fleet / "event" / PLACE).exists()
+
+
+OUTSIDE = {
+    "an absolute path": lambda file: {"where": f"/{file}", "old": []},
+    "an absolute old file": lambda file: {"where": PLACE, "old": [str(file)]},
+    "dots": lambda _: {"where": "host=../../home/" + PLACE, "old": ["event"]},
+    "dots before the table": lambda _: {"where": PLACE, "old": ["../home"]},
+    "no plan": lambda _: {},
+    "no list": lambda _: {"where": PLACE, "old": 7},
+}
+
+
+@pytest.mark.parametrize("plan", OUTSIDE)
+def test_a_plan_names_nothing_outside_the_archive(
+    plan: str, foreign: Path, dressed: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    _plant(tmp_path / "fleet", OUTSIDE[plan](foreign))
+    assert pagetape("archive", dressed, "-o", tmp_path / "fleet").status == 0
+    assert foreign.read_text() == "foreign"
+    assert sorted(foreign.parent.iterdir()) == [foreign]
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_a_link_below_the_archive_is_not_followed(
+    depth: int, dressed: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    fleet, home = tmp_path / "fleet", tmp_path / "home"
+    home.mkdir()
+    link = fleet.joinpath("event", "host=web-1-a", "date=2026-11-21")
+    link = [link.parent.parent, link.parent, link][depth]
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(home)
+    said = pagetape("archive", dressed, "-o", fleet)
+    assert (said.status, said.err.count("\n")) == (1, 1)
+    assert f"{link.name} is a link or no directory" in said.err
+    assert not list(home.iterdir()) and not list(fleet.rglob("*.parquet"))
+
+
+def test_a_fifo_in_the_place_of_an_archived_file_is_not_opened(
+    dressed: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    fleet = tmp_path / "fleet"
+    assert pagetape("archive", dressed, "-o", fleet).status == 0
+    (file,) = (fleet / "event").rglob("*.parquet")
+    file.unlink()
+    os.mkfifo(file)
+    said = pagetape("archive", dressed, "-o", fleet)
+    assert said.status == 1 and "with other contents (--force replaces them)" in said.err
+    assert pagetape("archive", dressed, "-o", fleet, "--force").status == 0
+    assert file.is_file()
+
+
+@pytest.mark.parametrize("what", ["link", "directory"])
+def test_a_stage_that_is_replaced_while_it_is_written_harms_nothing(
+    what: str, dressed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet, home = tmp_path / "fleet", tmp_path / "home"
+    home.mkdir()
+    write = archive_module._write
+
+    def swap(*args: Any) -> None:
+        for stage in fleet.glob(".archive-*.part"):
+            if not (fleet / "away").exists():
+                stage.rename(fleet / "away")
+                stage.symlink_to(home) if what == "link" else stage.mkdir()
+        write(*args)
+
+    monkeypatch.setattr(archive_module, "_write", swap)
+    with contextlib.suppress(TapeError):
+        archive_module.archive(Tape(dressed), fleet)
+    assert not list(home.iterdir())
+    tape = Tape(dressed)
+    assert len(list(fleet.rglob("*.parquet"))) == sum(
+        tape.num_rows(name) > 0 for name in tape.tables
+    )
+
+
+def test_a_lock_of_another_user_ends_in_one_line(
+    dressed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = tmp_path / "fleet"
+    fleet.mkdir()
+    monkeypatch.setattr(stage_module, "_LOCK_S", 0.1)
+    fd = os.open(fleet, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    with pytest.raises(TapeError, match="another process has locked it"):
+        archive_module.archive(Tape(dressed), fleet)
+    os.close(fd)
+    assert archive_module.archive(Tape(dressed), fleet).made

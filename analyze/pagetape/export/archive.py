@@ -10,33 +10,28 @@ whichever copy. The rows keep the tape's order. The metadata of the schema holds
 documentation, as on the tape, and a hash of the tape's contents. Columns of the schema type bool
 are Parquet booleans.
 
-All files of a tape are written in a temporary directory `.archive-*.part` of DIR, under names that
-no reader of Parquet takes. When they are complete and on the disk, the directory becomes
-`.archive-*.ready`, and its files get their places, `event` last. Whoever archives next finishes
-what a killed process left `ready`, and removes what it left unfinished.
+A tape gets there whole, by a stage: see stage.py.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import fcntl
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pagetape.export import stage
 from pagetape.schemas import TABLES, Table
 from pagetape.schemas.tape import Tape, TapeError, stored_schema
-from pagetape.tapes import cache, output, temporary
+from pagetape.tapes import cache, output
 from pagetape.tapes.spool import Found
 
 _GROUP_ROWS = 1 << 20
@@ -45,9 +40,6 @@ _ZSTD = 3
 _ENCODINGS = {"ts": "DELTA_BINARY_PACKED", "pfn": "BYTE_STREAM_SPLIT"}
 
 _CONTENTS = b"pagetape.contents"  # key in the metadata: hash of the tape's files
-_STAGE = ".archive-"
-_OLD = "old"  # file in a stage
-_STAGED = ".staged"  # suffix of a file that is not in its place yet
 
 # Facts that distinguish tapes.
 _IDENTITY = (
@@ -134,7 +126,8 @@ def _groups(tape: Tape, name: str) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def _write(tape: Tape, name: str, path: Path, mode: int, contents: str) -> None:
+def _write(tape: Tape, name: str, file: BinaryIO, contents: str) -> None:
+    """Write the rows of a table to the disk."""
     schema = _schema(TABLES[name], tape.facts)
     schema = schema.with_metadata({**schema.metadata, _CONTENTS: contents})
     encodings = {column: how for column, how in _ENCODINGS.items() if column in schema.names}
@@ -144,69 +137,83 @@ def _write(tape: Tape, name: str, path: Path, mode: int, contents: str) -> None:
         "column_encoding": encodings,
         "use_dictionary": [column for column in schema.names if column not in encodings],
     }
-    path.parent.mkdir(mode=0o700, parents=True)
-    path.touch(mode=mode)
-    with pq.ParquetWriter(path, schema, **options) as writer:
+    with pq.ParquetWriter(file, schema, **options) as writer:
         for group in _groups(tape, name):
             writer.write_table(group.cast(schema), row_group_size=_GROUP_ROWS)
+    file.flush()
+    os.fsync(file.fileno())
 
 
-def _contents(path: Path) -> str | None:
-    """The hash of the tape that an archived file was made from; None without a sound file."""
-    try:
-        metadata = pq.read_schema(path).metadata or {}
-    except (OSError, pa.ArrowException):
+def _contents(file: BinaryIO | None) -> str | None:
+    """The hash of the tape that an archived file was made from; None for an unsound file."""
+    if file is None:
         return None
+    with file:
+        try:
+            metadata = pq.read_schema(file).metadata or {}
+        except (OSError, pa.ArrowException):
+            return None
     return str(metadata.get(_CONTENTS, b"").decode(errors="replace"))
 
 
-@contextlib.contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    """Keep other processes from moving files into their places."""
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with contextlib.suppress(OSError):  # a filesystem without locks
-            fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
+@dataclass(frozen=True)
+class _Place:
+    """The places of one tape's files: DIR/TABLE/WHERE."""
+
+    directory: Path
+    fd: int  # of the directory
+    where: str
+    tables: list[str]  # with rows
+
+    def there(self) -> dict[str, str | None]:
+        """The tables that the archive has of the recording, with the hash of their tape."""
+        found: dict[str, str | None] = {}
+        *parts, name = self.where.split("/")
+        for table in TABLES:
+            try:
+                below = stage.enter(self.fd, [table, *parts])
+            except FileNotFoundError:
+                continue
+            with stage.opened(below):
+                if stage.exists(below, name):
+                    found[table] = _contents(stage.open_file(below, name))
+        return found
+
+    def has(self, contents: str, *, replace: bool, tape: Tape) -> bool:
+        """Whether the archive has the tape; raises TapeError if it has another copy of it."""
+        there = self.there()
+        if not there:
+            return False
+        if sorted(there) == self.tables and set(there.values()) == {contents}:
+            return True
+        if replace:
+            return False
+        why = "has this recording with other contents (--force replaces them)"
+        raise TapeError(errno.EEXIST, f"{tape.path}: {self.directory} {why}")
+
+    def bytes(self) -> int:
+        """Size of the files."""
+        *parts, name = self.where.split("/")
+        size = 0
+        for table in self.tables:
+            with stage.opened(stage.enter(self.fd, [table, *parts])) as below:
+                size += os.stat(name, dir_fd=below, follow_symlinks=False).st_size
+        return size
 
 
-def _settle(stage: Path, directory: Path) -> None:
-    """Move the files of a complete stage into their places, and remove the stage.
-
-    `old` in the stage lists the files of an older copy that have no successor.
-    """
-    for line in (stage / _OLD).read_text("utf-8").splitlines():
-        (directory / line).unlink(missing_ok=True)
-    staged = stage.rglob(f"*{_STAGED}")
-    for file in sorted(staged, key=lambda file: file.relative_to(stage).parts[0] == "event"):
-        place = directory / file.relative_to(stage).with_suffix("")
-        output.make_directory(place.parent, [file])
-        file.replace(place)
-        temporary.sync_directory(place.parent)
-    shutil.rmtree(stage, ignore_errors=True)
-
-
-def _settle_left(directory: Path) -> None:
-    """Finish what killed processes left complete."""
-    for stage in directory.glob(f"{_STAGE}*.ready"):
-        if not stage.is_symlink() and stage.is_dir():
-            _settle(stage, directory)
-
-
-def _places(tape: Tape, directory: Path) -> dict[str, Path]:
-    """The files of a tape in the archive, by table."""
-    where = file_name(tape)
-    return {name: directory / name / where for name in sorted(tape.tables) if tape.num_rows(name)}
-
-
-def _old_files(places: dict[str, Path], directory: Path) -> list[Path]:
-    """Files in the archive of the tape that has these places."""
-    wheres = {place.relative_to(directory / name) for name, place in places.items()}
-    return [
-        path for where in wheres for table in TABLES if (path := directory / table / where).exists()
-    ]
+def _put(tape: Tape, place: _Place, contents: str, mode: int, *, replace: bool) -> bool:
+    """Bring the tape to its place; whether it was not there before."""
+    directories = 0o700 | mode & 0o044 | (mode & 0o044) >> 2
+    with stage.staged(place.directory, place.fd) as new:
+        for name in place.tables:
+            with new.create(name, mode) as file:
+                _write(tape, name, file, contents)
+        with stage.alone(place.fd, place.directory):
+            if place.has(contents, replace=replace, tape=tape):
+                return False
+            old = [table for table in place.there() if table not in place.tables]
+            new.publish(place.where, old, directories)
+    return True
 
 
 def archive(tape: Tape, directory: Path, *, replace: bool = False) -> Archived:
@@ -217,59 +224,20 @@ def archive(tape: Tape, directory: Path, *, replace: bool = False) -> Archived:
     """
     check_finished(tape)
     output.make_directory(directory, [tape.path])
-    temporary.remove_leftovers(directory, _STAGE)
-    contents, places = cache.contents(tape), _places(tape, directory)
-    made = 0
+    contents = cache.contents(tape)
+    tables = sorted(name for name in tape.tables if tape.num_rows(name))
     try:
-        with _alone(directory):  # another process may have moved some of its files
-            _settle_left(directory)
-            there = _is_there(tape, places, contents, directory, replace=replace)
-        if not there:
-            made = len(places)
-            mode = output.private_mode(directory, [tape.path])
-            with temporary.temporary(directory, _STAGE) as stage:
-                for name, place in places.items():
-                    file = stage / place.relative_to(directory)
-                    _write(tape, name, file.with_name(file.name + _STAGED), mode, contents)
-                with _alone(directory):
-                    if _is_there(tape, places, contents, directory, replace=replace):
-                        made = 0
-                    else:
-                        _publish(stage, places, directory)
+        mode = output.private_mode(directory, [tape.path])
+        with stage.opened(stage.open_archive(directory)) as fd:
+            place = _Place(directory, fd, file_name(tape), tables)
+            with stage.alone(fd, directory):  # another process may have moved some of its files
+                stage.settle_left(directory, fd)
+                there = place.has(contents, replace=replace, tape=tape)
+            made = not there and _put(tape, place, contents, mode, replace=replace)
+            size = place.bytes()
     except OSError as e:
         if isinstance(e, TapeError):
             raise
         raise TapeError(e.errno, f"{directory}: {e.strerror or e}") from e
-    rows = sum(tape.num_rows(name) for name in places)
-    size = sum(place.stat().st_size for place in places.values())
-    return Archived(str(tape.path), len(places), made, rows, size)
-
-
-def _publish(stage: Path, places: dict[str, Path], directory: Path) -> None:
-    """Give the files of a stage their places instead of those of an older copy."""
-    old = set(_old_files(places, directory)) - set(places.values())
-    lines = "".join(f"{path.relative_to(directory)}\n" for path in sorted(old))
-    (stage / _OLD).write_text(lines, "utf-8")
-    temporary.sync(stage)
-    ready = stage.with_suffix(".ready")
-    stage.rename(ready)
-    temporary.sync_directory(directory)
-    _settle(ready, directory)
-
-
-def _is_there(
-    tape: Tape, places: dict[str, Path], contents: str, directory: Path, *, replace: bool
-) -> bool:
-    """Whether the archive has the tape; raises TapeError if it has another copy of it."""
-    old = _old_files(places, directory)
-    if not old:
-        return False
-    if set(old) == set(places.values()) and all(_contents(file) == contents for file in old):
-        return True
-    if not replace:
-        raise TapeError(
-            errno.EEXIST,
-            f"{tape.path}: {directory} has this recording with other contents"
-            " (--force replaces them)",
-        )
-    return False
+    rows = sum(tape.num_rows(name) for name in tables)
+    return Archived(str(tape.path), len(tables), len(tables) if made else 0, rows, size)
