@@ -62,6 +62,7 @@ static void describe_kernel(struct kernel_layout *l)
 	l->zonestat_size = bpf_core_type_size(struct per_cpu_zonestat);
 	l->free_area_size = bpf_core_type_size(struct free_area);
 	l->page_lru = bpf_core_field_offset(struct page, lru);
+	l->sleeping_locks = !bpf_core_field_exists(struct spinlock, rlock);
 	l->zones_per_node = bpf_core_field_size(struct pglist_data, node_zones) /
 			    bpf_core_type_size(struct zone);
 	PLACE(l->free_list, struct free_area, free_list);

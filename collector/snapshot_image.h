@@ -85,6 +85,7 @@ struct kernel_layout {
 	__u32 zones_per_node;
 	__u32 page_lru;
 	__u32 free_area_size; /* of one order */
+	__u32 sleeping_locks; /* PREEMPT_RT: who waits for a zone's lock sleeps */
 	struct kernel_field free_list, nr_free;
 	struct kernel_field vm_stat_diff, stat_threshold;
 #define SNAPSHOT_FIELD(name) struct kernel_field name;

@@ -26,8 +26,13 @@ typedef struct {
 	long counter;
 } atomic_long_t;
 
-struct spinlock {
+struct raw_spinlock {
 	int unused;
+};
+
+/* With PREEMPT_RT, a mutex has its place (spinlock_types.h). */
+struct spinlock {
+	struct raw_spinlock rlock;
 };
 
 struct per_cpu_pages {

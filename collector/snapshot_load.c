@@ -259,6 +259,10 @@ static int check_layout(const struct control *c, struct error *err)
 
 	if (!c->nr_zones)
 		return fail(err, ENOTSUP, "no zones where vmcoreinfo says they are");
+	if (l->sleeping_locks)
+		return fail(err, ENOTSUP,
+			    "no exact snapshots on a kernel with PREEMPT_RT: its zone locks keep "
+			    "neither interrupts nor other tasks away");
 	if (!c->vmemmap)
 		return fail(err, ENOTSUP, "no memory map where vmcoreinfo says it is");
 	if (l->zone_size > SNAPSHOT_MAX_ZONE_SIZE || l->pcp_size > SNAPSHOT_MAX_PCP_SIZE ||

@@ -42,12 +42,13 @@ static void touch_bits(struct page_bits *bits, __u64 pfn, __u32 flags)
 		note_touch(pfn, flags);
 }
 
-static void touch(__u64 pfn, __u32 flags)
+CHECKED_ONCE int touch(__u64 pfn, __u32 flags)
 {
 	struct page_bits *bits = bits_of(pfn);
 
 	if (bits && (bits->in_image | bits->in_pcp) >> (pfn & 63) & 1)
 		touch_bits(bits, pfn, flags);
+	return 0;
 }
 
 struct entry {
@@ -81,7 +82,7 @@ static __u64 node_of(__u64 pfn)
 }
 
 /* 1 + the order of the free block that starts at the page; 0: none does. */
-static __u32 free_block_at(__u64 pfn)
+CHECKED_ONCE __u32 free_block_at(__u64 pfn)
 {
 	struct entry entry;
 

@@ -158,27 +158,14 @@ static long look_at_claimed(__u32 i, struct final_look *look)
 	return 0;
 }
 
-/* Everything of one zone that is not settled, while it cannot change. Returns enum walk_end. */
-static __u32 finish_zone(__u32 z, __u64 deadline)
+/* Touched pages and claimed pageblocks of one zone. Returns enum walk_end. */
+CHECKED_ONCE __u32 look_at_zone(__u32 z, __u64 deadline)
 {
 	struct zone_place *place = bpf_map_lookup_elem(&places, &z);
-	struct live_lists lists = {
-		.deadline = deadline,
-		.first_list = snapshot_list_of_zone(z, 0),
-		.room = HELD_ENTRIES,
-		.end = WALK_WHOLE,
-		.strict = true,
-	};
 	struct final_look look;
 
 	if (!place)
 		return WALK_NOT;
-	lists.address = place->address;
-	lists.start = place->start_pfn;
-	lists.end_pfn = place->start_pfn + place->spanned;
-	copy_all_ends(&lists);
-	if (lists.end != WALK_WHOLE)
-		return lists.end;
 	look = (struct final_look){
 		.start = place->start_pfn,
 		.end_pfn = place->start_pfn + place->spanned,
@@ -190,6 +177,27 @@ static __u32 finish_zone(__u32 z, __u64 deadline)
 	look.first = control.claims_from;
 	bpf_loop(control.nr_claims - control.claims_from, look_at_claimed, &look, 0);
 	return look.late ? WALK_LATE : WALK_WHOLE;
+}
+
+/* Everything of one zone that is not settled, while it cannot change. Returns enum walk_end. */
+static __u32 finish_zone(__u32 z, __u64 deadline)
+{
+	struct zone_place *place = bpf_map_lookup_elem(&places, &z);
+	struct live_lists lists = {
+		.deadline = deadline,
+		.first_list = snapshot_list_of_zone(z, 0),
+		.room = HELD_ENTRIES,
+		.end = WALK_WHOLE,
+		.strict = true,
+	};
+
+	if (!place)
+		return WALK_NOT;
+	lists.address = place->address;
+	lists.start = place->start_pfn;
+	lists.end_pfn = place->start_pfn + place->spanned;
+	copy_all_ends(&lists);
+	return lists.end == WALK_WHOLE ? look_at_zone(z, deadline) : lists.end;
 }
 
 static long copy_own_pcp(__u32 z, void *unused)

@@ -60,13 +60,17 @@ static __u64 pfn_of(__u64 node)
 }
 
 /* Go back to the last visited entry that still is where it was, and on from there. */
-static long step_back(struct live_walk *w)
+CHECKED_ONCE int step_back(struct live_walk *w)
 {
-	__u32 top = w->used - 1, below = w->used - 2;
 	__u64 *last, *before, from, pfn;
 	struct page_bits *bits;
 	struct entry entry;
+	__u32 top, below;
 
+	if (!w)
+		return 1;
+	top = w->used - 1;
+	below = w->used - 2;
 	if (w->used == w->first) {
 		w->from = w->head;
 		w->node = read_u64(w->head + (w->backward ? 8 : 0));
@@ -94,13 +98,15 @@ static long step_back(struct live_walk *w)
 	return 0;
 }
 
-static long visit(struct live_walk *w, __u64 pfn, __u64 *slot)
+CHECKED_ONCE int visit(struct live_walk *w, __u64 pfn, __u64 *slot)
 {
 	struct page_bits *bits = bits_of(pfn);
 	__u64 bit = 1ull << (pfn & 63), *in, *out;
 	bool had, touched;
 	struct entry entry;
 
+	if (!w || !slot)
+		return 1;
 	if (!bits)
 		return contradiction(w);
 	in = w->free_list ? &bits->in_image : &bits->in_pcp;
@@ -143,7 +149,7 @@ static long advance(__u32 i, struct live_walk *w)
 		return 1;
 	}
 	if (w->backing)
-		return step_back(w);
+		return step_back(w) != 0;
 	if (w->node == w->head) {
 		w->end = WALK_WHOLE;
 		return 1;
@@ -155,7 +161,7 @@ static long advance(__u32 i, struct live_walk *w)
 		w->end = WALK_FULL;
 		return 1;
 	}
-	return visit(w, pfn, slot);
+	return visit(w, pfn, slot) != 0;
 }
 
 /* --- lists of a zone and of a PCP --- */

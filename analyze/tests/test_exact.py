@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Snapshots that are exact in one zone and not in another."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from pagetape.recording.capture import Snapshot
-from pagetape.recording.exact import Exact, Flags
+from pagetape.recording.exact import Exact, ExactSnapshots, Flags
 from pagetape.schemas import TABLES
 
 Rows = list[dict[str, Any]]
@@ -156,3 +156,61 @@ def test_without_an_exact_snapshot_the_one_of_proc_says_why() -> None:
     assert made.rows["snapshot"][0]["why"] == "no BPF"
     assert "snapshot_zone" not in made.rows
     assert from_proc().made_exact(None).rows == from_proc().rows
+
+
+# ---- the way under the lock, where the short one fails
+
+
+class Way:
+    """The programs of one way, with results in a row; `made` has each (max_ms, locked)."""
+
+    made: ClassVar[list[tuple[float, bool]]] = []
+    short: ClassVar[str | None] = None  # why the short way fails
+    under_lock: ClassVar[str | None] = None
+    refused: str | None = None
+
+    def __init__(self, max_ms: float, *, locked: bool) -> None:
+        self.made.append((max_ms, locked))
+        self._why = self.under_lock if locked else self.short
+
+    def take(self, number: int) -> Exact:
+        how = "pieces" if self._why else "locked"
+        return exact(facts(zone("DMA", how, free_blocks=number)), self._why)
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> type[Way]:
+    class Ways(Way):
+        made: ClassVar[list[tuple[float, bool]]] = []
+
+    monkeypatch.setattr("pagetape.recording.exact._Loaded", Ways)
+    return Ways
+
+
+def test_a_snapshot_that_succeeds_loads_one_way(ways: type[Way]) -> None:
+    assert ExactSnapshots().take(0).why is None
+    assert ways.made == [(0.2, False)]
+
+
+def test_where_the_cpus_do_not_meet_the_lists_are_walked_under_the_lock(ways: type[Way]) -> None:
+    ways.short = "the CPUs did not meet"
+    snapshots = ExactSnapshots()
+    assert [snapshots.take(0).why, snapshots.take(1).why] == [None, None]
+    assert ways.made == [(0.2, False), (2.0, True)]
+
+
+def test_a_limit_of_the_user_holds_for_both_ways(ways: type[Way]) -> None:
+    ways.short = "the CPUs did not meet"
+    assert ExactSnapshots(0.5).take(0).why is None
+    assert ways.made == [(0.5, False), (0.5, True)]
+
+
+def test_if_both_fail_the_reason_is_that_of_the_first(ways: type[Way]) -> None:
+    ways.short, ways.under_lock = "the CPUs did not meet", "its lists are too long"
+    assert ExactSnapshots().take(0).why == "the CPUs did not meet"
+
+
+def test_a_user_who_wants_the_lock_gets_no_second_way(ways: type[Way]) -> None:
+    ways.under_lock = "its lists are too long"
+    assert ExactSnapshots(locked=True).take(0).why == "its lists are too long"
+    assert ways.made == [(20.0, True)]

@@ -293,12 +293,12 @@ static void refill(struct per_cpu_pages *pcp, struct zone *zone, uint32_t order,
 
 		if (!pfn)
 			return;
-		zone->lock.unused = 1;
+		zone->lock.rlock.unused = 1;
 		fire(cut_precopied, (__u64)page_at(pfn), order, type, 1);
 		add(pcp_list(pcp, pfn, order), &page_at(pfn)->lru, true);
 		sim.in_pcp[pfn - FIRST_PFN] = 1;
 		pcp->count += 1 << order;
-		zone->lock.unused = 0;
+		zone->lock.rlock.unused = 0;
 	}
 }
 
@@ -360,12 +360,12 @@ static void free_used(uint32_t cpu)
 		return;
 	pcp = pcp_at((uint32_t)(zone_at(one.pfn) - sim.zones), cpu);
 	/* The PCP's lock is taken by a task that this free interrupts. */
-	pcp->lock.unused = by_chance(sim.options.interrupts);
+	pcp->lock.rlock.unused = by_chance(sim.options.interrupts);
 	sim.cpu = cpu;
 	fire_now(touch_freed, one.pfn, one.order);
 	sim.cpu = walker;
-	if (!has_pcp_list(one.order) || pcp->lock.unused || by_chance(sim.options.silent)) {
-		pcp->lock.unused = 0;
+	if (!has_pcp_list(one.order) || pcp->lock.rlock.unused || by_chance(sim.options.silent)) {
+		pcp->lock.rlock.unused = 0;
 		free_block(one.pfn, one.order);
 		return;
 	}
@@ -717,9 +717,9 @@ ssize_t getxattr(const char *path, const char *name, void *value, size_t size)
 	if (pfn) {
 		if (sim.options.remember)
 			remember_truth();
-		sim.zones[z].lock.unused = 1;
+		sim.zones[z].lock.rlock.unused = 1;
 		fire_now(cut_precopied, pfn, TRIGGER_ORDER);
-		sim.zones[z].lock.unused = 0;
+		sim.zones[z].lock.rlock.unused = 0;
 		fire_now(touch_freed, pfn, TRIGGER_ORDER);
 		free_block(pfn, TRIGGER_ORDER);
 	}

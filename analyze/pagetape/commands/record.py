@@ -111,7 +111,7 @@ def _wanted_snapshots(kind: str, max_ms: float | None, events: str) -> Wanted:
     type=click.FloatRange(0.05, 100),
     metavar="MS",
     help="Maximum time, in ms, that an exact snapshot holds a zone's lock or a CPU."
-    "  [default: 0.2; with --snapshot locked 20]",
+    "  [default: 0.2, or 2 where that fails; with --snapshot locked 20]",
 )
 @click.option(
     "--stacks",

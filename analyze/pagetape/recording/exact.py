@@ -2,10 +2,12 @@
 """Exact snapshots of this machine, or the reason why a snapshot is not exact.
 
 Normally the lists are copied without a lock and brought to one instant in a fraction of a
-millisecond. With `locked`, they are walked under the lock. Then a snapshot may be exact in one zone
-and not in another: if a zone takes longer than the allowed time, its lists are read one by one, and
-each list is exact at its own time. If that fails too, the zone's free blocks come from
-/proc/kpageflags.
+millisecond. In some virtual machines the CPUs cannot meet for so short a time: then the lists are
+walked under the lock, if they are short. With `locked`, they are in any case.
+
+A snapshot under the lock may be exact in one zone and not in another: if a zone takes longer than
+the allowed time, its lists are read one by one, and each list is exact at its own time. If that
+fails too, the zone's free blocks come from /proc/kpageflags.
 """
 
 from __future__ import annotations
@@ -27,8 +29,10 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Zone = tuple[int, str]  # node and name
 
-# For how long a snapshot may hold a zone's lock and the CPUs, ms: normally, and if it is locked.
+# For how long a snapshot may hold a zone's lock and the CPUs, ms: normally, under the lock because
+# the normal way failed, and under the lock because the user wants it.
 SHORT_MS = 0.2
+SECOND_MS = 2.0
 LOCKED_MS = 20.0
 
 # Tables without rows of a zone whose lists were not read.
@@ -204,17 +208,13 @@ def _why(facts: Row, max_ms: float) -> str:
     return said
 
 
-class ExactSnapshots:
-    """Exact snapshots with BPF, if this build and this machine support them.
+class _Loaded:
+    """The programs of one way, loaded; or the reason why they are not."""
 
-    Create it before the recording, call take() during the recording, and close() after it:
-    loading and unloading allocate megabytes.
-    """
-
-    def __init__(self, max_ms: float = SHORT_MS, *, locked: bool = False) -> None:
+    def __init__(self, max_ms: float, *, locked: bool) -> None:
         self._max_ms = max_ms
         self._loaded: _snapshot.Snapshot | None = None
-        self.refused: str | None = None  # reason why exact snapshots are unavailable
+        self.refused: str | None = None
         try:
             from pagetape import _snapshot
         except ImportError as e:
@@ -226,7 +226,6 @@ class ExactSnapshots:
             self.refused = e.strerror
 
     def take(self, number: int) -> Exact:
-        """A snapshot now, as exact as this machine allows."""
         if self._loaded is None:
             return Exact({}, {}, self.refused)
         try:
@@ -240,3 +239,37 @@ class ExactSnapshots:
     def close(self) -> None:
         if self._loaded is not None:
             self._loaded.close()
+
+
+class ExactSnapshots:
+    """Exact snapshots with BPF, if this build and this machine support them.
+
+    `max_ms` limits each hold of a zone's lock and of the CPUs; None: the default of the way.
+    Create it before the recording, call take() during the recording, and close() after it:
+    loading and unloading allocate megabytes.
+    """
+
+    def __init__(self, max_ms: float | None = None, *, locked: bool = False) -> None:
+        self._max_ms = max_ms
+        self._first = _Loaded(max_ms or (LOCKED_MS if locked else SHORT_MS), locked=locked)
+        self._second: _Loaded | None = None  # under the lock, if the first way failed once
+        self._locked = locked
+
+    @property
+    def refused(self) -> str | None:
+        """The reason why exact snapshots are unavailable."""
+        return self._first.refused
+
+    def take(self, number: int) -> Exact:
+        """A snapshot now, as exact as this machine allows."""
+        first = self._first.take(number)
+        if first.why is None or self._first.refused or self._locked:
+            return first
+        self._second = self._second or _Loaded(self._max_ms or SECOND_MS, locked=True)
+        second = self._second.take(number)
+        return second if second.why is None else first
+
+    def close(self) -> None:
+        self._first.close()
+        if self._second is not None:
+            self._second.close()

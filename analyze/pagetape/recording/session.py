@@ -31,9 +31,7 @@ from pagetape.recording import capture
 from pagetape.recording.capture import Snapshot, read_flags
 from pagetape.recording.disturbance import LOOK_S, Disturbances
 from pagetape.recording.exact import (
-    LOCKED_MS,
     NO_FLAGS,
-    SHORT_MS,
     Exact,
     ExactSnapshots,
     Flags,
@@ -123,8 +121,7 @@ class Wanted:
         """The programs of exact snapshots, if such are wanted."""
         if self.kind == "proc":
             return None
-        locked = self.kind == "locked"
-        return ExactSnapshots(self.max_ms or (LOCKED_MS if locked else SHORT_MS), locked=locked)
+        return ExactSnapshots(self.max_ms, locked=self.kind == "locked")
 
     def take(self, snapshots: ExactSnapshots | None, number: int) -> Exact | None:
         """Take an exact snapshot, if wanted; raises TapeError if a required one failed."""
