@@ -4,7 +4,7 @@
 
     guest.py -o T.tape --kernel RELEASE|DIR [--load NAME[+NAME]...] [--seconds S] [--nodes N]
              [--cpus N] [--mb MB] [--append WORDS] [--set FILE=VALUE]... [--cache MB]
-             [--group MB] [--snapshot locked|proc] [--buffer SIZE] [--stacks] [--pause S]
+             [--group MB] [--snapshot default|patient|proc] [--buffer SIZE] [--stacks] [--pause S]
 
 Boots a kernel of Debian's archive (or of a directory that its packages were unpacked into) in
 QEMU, without KVM, runs a load of load.c in it under `pagetape record`, with snapshots at
@@ -111,7 +111,8 @@ _PAUSE = """(
     kill -CONT $PPID
 ) &"""
 
-_SNAPSHOTS = {"locked": "--snapshot locked --snapshot-max-ms 100", "proc": "--snapshot proc"}
+# CPUs without KVM are slow, and meet late: `patient` is the default snapshot with time for that.
+_SNAPSHOTS = {"default": "", "patient": "--snapshot-max-ms 100", "proc": "--snapshot proc"}
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class Guest:
     set: tuple[str, ...] = ()  # FILE=VALUE, written before the recording
     cache: int = 0  # MiB of file pages, written before the recording
     group: int = 0  # limit of the load's memory control group, in MiB; 0: no group
-    snapshot: str = "locked"
+    snapshot: str = "patient"
     buffer: str = "6MB"
     stacks: bool = False  # of the fallbacks
     pause: int = 0  # most s that the recorder is stopped, so that events are lost
@@ -374,7 +375,7 @@ def main() -> int:
     parser.add_argument(
         "--cache", type=int, default=0, help="MiB of file pages, written before the recording"
     )
-    parser.add_argument("--snapshot", choices=_SNAPSHOTS, default="locked")
+    parser.add_argument("--snapshot", choices=_SNAPSHOTS, default="patient")
     parser.add_argument("--buffer", default="6MB", help="ring of each CPU (default: 6MB)")
     parser.add_argument("--stacks", action="store_true", help="kernel stack of each fallback")
     parser.add_argument(

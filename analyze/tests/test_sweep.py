@@ -45,6 +45,23 @@ def test_braces_make_every_combination(text: str) -> None:
     assert sweep.expand(text) == EXPANDED[text]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--policy", "p:a=" + "{0,1}" * 40),  # 2^40: would take the machine's memory
+        ("--policy", "p:a=" + "{0,1}" * 14),
+        ("--kernel", "{auto,5.0}" * 30),
+        ("--policy", "p:a=" + "{0,1}" * 12, "--kernel", "{auto,5.0,6.18}"),  # their product
+    ],
+)
+def test_a_sweep_of_too_many_runs_is_bad_usage(
+    words: tuple[str, ...], golden: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    said = pagetape("sweep", *words, golden, "-o", tmp_path / "matrix")
+    assert said.status == 2 and "a sweep takes at most 10,000" in said.err
+    assert not (tmp_path / "matrix").exists()
+
+
 @pytest.mark.parametrize("text", ["p:a={1,2", "p:a=1}", "p:a={{1,2}}", "p:a={1,}", "{}"])
 def test_braces_that_do_not_match_are_bad_usage(
     text: str, small: Path, tmp_path: Path, pagetape: Run

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -326,7 +327,13 @@ def command(
     paths = [path.absolute() if cluster else path for path in tapes]
     for kernel in kernel_rows:
         options.check_kernel(kernel)
-    specs = [sweep.stack(spec) for spec in itertools.chain(*policies)]
+    every: list[Sequence[Any]] = [list(itertools.chain(*policies)), node_maps or (None,)]
+    every += [paths, kernel_rows, reclaims, preferred_nodes]
+    try:
+        sweep.check_number(math.prod(map(len, every)))
+    except ValueError as e:
+        raise click.UsageError(str(e)) from e
+    specs = [sweep.stack(spec) for spec in every[0]]
     opened, failed = _opened(paths)
     machines = _machines(list(opened.values()), specs, node_maps)
     for stack, _ in machines:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -55,6 +56,7 @@ from pagetape.schemas.tape import Tape
 from pagetape.tapes import cache, fallback_unit, output, regular, temporary
 from pagetape.tapes.loss import Loss
 
+MOST_RUNS = 10_000
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
@@ -66,7 +68,15 @@ def expand(text: str) -> list[str]:
     choices = [piece.split(",") if i % 2 else [piece] for i, piece in enumerate(pieces)]
     if any(choice == "" for choice in itertools.chain(*choices[1::2])):
         raise ValueError(f"'{text}': an empty choice")
+    check_number(math.prod(map(len, choices)))
     return ["".join(chosen) for chosen in itertools.product(*choices)]
+
+
+def check_number(runs: int) -> None:
+    """Raise ValueError for more runs than one sweep takes."""
+    if runs > MOST_RUNS:
+        most = f"a sweep takes at most {MOST_RUNS:,}: sweep parts of it into one directory"
+        raise ValueError(f"{runs:,} runs; {most}" if runs < 10**12 else f"over 10^12 runs; {most}")
 
 
 def stack(spec: str) -> tuple[str, ...]:
