@@ -244,8 +244,12 @@ static int load(struct unspool *u, struct cursor *c, const void *subbuf, unsigne
 	uint64_t taken = c->taken;
 	int missed;
 
-	/* A file may be damaged; sub-buffers from the kernel are trusted. */
-	if (!c->reader && !subbuf_is_sound(subbuf, spool_slot_bytes(c->spool), layout)) {
+	/*
+	 * A file may be damaged; sub-buffers from the kernel are trusted. One without a time never
+	 * reached the disk, although the header that counts it did: the machine stopped.
+	 */
+	if (!c->reader && (!((const struct subbuf *)subbuf)->ts ||
+			   !subbuf_is_sound(subbuf, spool_slot_bytes(c->spool), layout))) {
 		u->bad++;
 		miss(c, UNKNOWN_COUNT);
 		return 0;

@@ -13,6 +13,7 @@ import random
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -520,6 +521,34 @@ def test_damaged_spools_are_refused_in_words(tmp_path: Path, pagetape: Run) -> N
     said = pagetape("import", out, "-o", tmp_path / "x.tape")
     assert said.status == 1 and "fewer rows than its last checkpoint" in said.err
     assert sorted(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_parts_that_never_reached_the_disk_are_a_loss(
+    every: int, tmp_path: Path, pagetape: Run
+) -> None:
+    """After a crash of the machine, a header may count sub-buffers that were not written."""
+    out, new = tmp_path / "t.tape", tmp_path / "new.tape"
+    with recording(out, "--events", "page", "--defer") as running, load(1, 0.02):
+        until(lambda: (out / "spool/formats").exists())
+        time.sleep(1)
+        killed(running)
+    for rest in (out / "spool").glob("cpu?.rest"):  # a guard's, which a crash does not leave
+        rest.unlink()
+    for file in (out / "spool").glob("cpu?"):
+        with file.open("r+b") as spool:
+            (size,) = struct.unpack_from("Q", spool.read(40), 24)
+            for at in range(4096, file.stat().st_size, size * every):
+                spool.seek(at)
+                spool.write(bytes(size))
+    said = pagetape("import", out, "-o", new)
+    assert "never reached the disk because the machine stopped" in said.err
+    if every == 1:
+        assert (said.status, said.err.count("\n"), new.exists()) == (1, 1, False)
+        return
+    info = pagetape("info", new, "--json").json
+    assert said.status == 0 and info["stored"] > 0 and info["lost"] != 0
+    assert "complete up to that point" not in pagetape("info", new).out or info["lost"]
 
 
 # Forks a recorder for each line it reads, so that no start of an interpreter is in the way.

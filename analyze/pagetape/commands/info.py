@@ -49,7 +49,9 @@ def _text(info: dict[str, Any]) -> str:
     if not info["finished"]:
         lines.append(("note", _note(info)))
     elif info["ended"] != "stopped":
-        lines.append(("ended", f"{info['ended']}; complete up to that point"))
+        missing = info["lost"] is None
+        what = "what it lost is unknown" if missing else "complete up to that point"
+        lines.append(("ended", f"{info['ended']}; {what}"))
     text = "\n".join(f"{name:<11}{answer.visible(str(value))}" for name, value in lines)
     events = sorted(info["events"].items(), key=lambda event: (-event[1], event[0]))
     return f"{text}\n\n{answer.table(('tracepoint', 'events'), [e for e in events if e[1]])}"

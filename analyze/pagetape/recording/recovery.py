@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pagetape import console
+from pagetape import answer, console
 from pagetape.recording.capture import Row, Sink
 from pagetape.recording.private import Veil, Veiled
 from pagetape.recording.stacks import Frames
@@ -137,6 +137,7 @@ def recover(path: Path, out: Path, *, private: str | None = None, replace: bool 
                     placing.write(name, batch)
             if source:
                 _decode(source, placing, facts, bar)
+                _say_damage(source, path)
             _write_rest(tape, placing, old)
     except EOFError as e:
         words = f"{path}: has fewer rows than its last checkpoint counted"
@@ -153,6 +154,20 @@ def _open(old: Tape, found: Found) -> Spooled | None:
 
     migratetypes = old.facts.get("migratetypes") or ()
     return Spooled(str(found.path), migratetypes, found.state)
+
+
+def _say_damage(source: Spooled, path: Path) -> None:
+    """Say that parts of the spool hold nothing; raises TapeError if all of it does."""
+    bad = source.bad_records
+    if not bad:
+        return
+    parts = answer.amount(bad, "part")
+    why = "they are damaged, or never reached the disk because the machine stopped"
+    if not sum(row["events"] for row in source.tracepoints()):
+        raise TapeError(
+            errno.EBADMSG, f"{path}: has no event: {parts} of its spool hold none; {why}"
+        )
+    console.report(f"{path}: lost the events in {parts} of its spool: {why}")
 
 
 def _decode(
