@@ -31,6 +31,7 @@ from pagetape.ab.verdict import Recorded, live_ratio, sign, verdict
 from pagetape.asking import interval
 from pagetape.asking.interval import Ratio
 from pagetape.commands import ab as command
+from pagetape.recording.workload import Workload
 from pagetape.schemas.tape import Tape, TapeError
 
 Run = Callable[..., Any]
@@ -500,6 +501,17 @@ def test_a_case_is_a_valid_setting(fake_host: Host) -> None:
             *guest.values
         ]
         assert guest.at("1").set == (f"/{switch.file}=1",)
+
+
+@pytest.mark.parametrize("aside", [False, True])
+def test_the_output_of_the_command_does_not_mix_with_the_answer(
+    aside: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    workload = Workload(["echo", "hello"], None, aside=aside)
+    workload.start()
+    assert workload.wait(10) and workload.finish() == 0
+    said = capfd.readouterr()
+    assert (said.out, said.err) == (("", "hello\n") if aside else ("hello\n", ""))
 
 
 # ---- this machine

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from pagetape.schemas.tape import TapeError
 
+_STDERR = 2  # its file descriptor
 GRACE_S = 5  # seconds for a command to end after the recording
 
 
@@ -22,9 +23,16 @@ class Workload:
     """A workload: call start(), wait() until it is over, then finish()."""
 
     def __init__(
-        self, argv: Sequence[str], duration: float | None, *, on_second: bool = False
+        self,
+        argv: Sequence[str],
+        duration: float | None,
+        *,
+        on_second: bool = False,
+        aside: bool = False,
     ) -> None:
-        """With `on_second`, start() waits until a second of the monotonic clock begins.
+        """With `aside`, the command's stdout is our stderr: ours has the answer alone.
+
+        With `on_second`, start() waits until a second of the monotonic clock begins.
 
         The kernel's vmstat workers run once a second, at the same time in each: the per-CPU lists
         of two runs of a command then shrink at the same moments of its work.
@@ -34,6 +42,7 @@ class Workload:
         self._argv = argv
         self._duration = duration
         self._on_second = on_second
+        self._stdout = _STDERR if aside else None
         self._deadline = float("inf")
         self._child: subprocess.Popen[bytes] | None = None
         self._stopped = False
@@ -74,7 +83,7 @@ class Workload:
         if self._on_second and not self._stopped:
             time.sleep(1 - time.monotonic() % 1)
         if self._argv and not self._stopped:
-            self._child = subprocess.Popen(self._argv)
+            self._child = subprocess.Popen(self._argv, stdout=self._stdout)
             threading.Thread(target=self._watch, args=(self._child,), daemon=True).start()
         if self._duration is not None:
             self._deadline = time.monotonic() + self._duration
