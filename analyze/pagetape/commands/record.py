@@ -38,7 +38,7 @@ from pagetape.tapes.loss import Loss
 
 
 def _saved(path: Path) -> str:
-    """One line about a finished tape."""
+    """One line about a tape that has all its rows."""
     tape = Tape(path)
     info = summary(tape)
     if tape.facts.get("deferred"):
@@ -47,8 +47,8 @@ def _saved(path: Path) -> str:
     each = f" ({info['bytes_per_event']:.2f} bytes/event)" if info["bytes_per_event"] else ""
     return (
         f"{path}: {why}{answer.amount(info['stored'], 'event')} in {info['duration_s']:.1f} s,"
-        f" {answer.size(info['bytes'])}{each}, snapshots: {snapshots(info)}, {Loss.of(tape)}"
-        + (f", {spooled(info)}" if info["spool"]["full_s"] else "")
+        f" {answer.size(info['bytes'])}{each}, snapshots: {snapshots(info)},"
+        f" {Loss.of(tape, closed=True)}" + (f", {spooled(info)}" if info["spool"]["full_s"] else "")
     )
 
 

@@ -74,13 +74,16 @@ class Loss:
     kinds: Mapping[str, int] = field(default_factory=dict)  # of the anomalies, by kind
 
     @classmethod
-    def of(cls, tape: Tape) -> Loss:
-        """The totals of `tape`."""
+    def of(cls, tape: Tape, *, closed: bool = False) -> Loss:
+        """The totals of `tape`. `closed`: it has all rows, though the spool of a series is in it.
+
+        The spool moves to the next tape of the series when that has its first rows.
+        """
         cpus = by_cpu(tape.rows("lost"), tape.rows("ring"))
         if any(row["kind"] in GAPS for row in tape.rows("disturbance")):
             cpus = dict.fromkeys(cpus)  # the rings do not count what was switched off
         counts = [nr for nr in cpus.values() if nr is not None]
-        whole = tape.complete and not tape.facts.get("deferred")
+        whole = (tape.complete or closed) and not tape.cut_off and not tape.facts.get("deferred")
         total = sum(counts) if len(counts) == len(cpus) and whole else None
         known = sum(counts)
         seen = sum(row["events"] for row in tape.rows("tracepoint")) or tape.num_rows("event")
