@@ -92,7 +92,7 @@ class SpoolConfig(NamedTuple):
 
     The spool takes up to `max_bytes` of the disk (0: no bound). At the bound reading
     pauses until there is room, and the ring loses its oldest events; with `defer` the
-    recording ends.
+    recording ends. In memory it takes up to `memory` bytes (0: by the machine).
     """
 
     directory: str
@@ -100,6 +100,7 @@ class SpoolConfig(NamedTuple):
     checkpoint: Callable[[bytes], None] | None = None
     defer: bool = False
     lock: int = -1
+    memory: int = 0
 
 class Look(NamedTuple):
     """The state of a running recording."""
@@ -170,6 +171,12 @@ def default_ring_kb() -> int:
 def plan(cpus: int, subbuf_bytes: int = ...) -> dict[str, int]:
     """What a Recorder of so many CPUs takes on this machine: `memory` (of its spools, bytes),
     `threads` and `files` (open ones)."""
+
+def memory_limit() -> int:
+    """Bytes that this process may use: of the machine, or of a control group with less."""
+
+def small_heap() -> None:
+    """Keep the heap of this process small from now on."""
 
 def allow_files(files: int) -> None:
     """Let this process open `files` files besides its usual ones, such as the tables of a tape:

@@ -295,8 +295,8 @@ cdef list task_rows(const decoder *d, tasks_c *tasks):
 
 
 SpoolConfig = namedtuple(
-    "SpoolConfig", "directory max_bytes checkpoint defer lock", defaults=(0, None, False, -1),
-    module=__name__,
+    "SpoolConfig", "directory max_bytes checkpoint defer lock memory",
+    defaults=(0, None, False, -1, 0), module=__name__,
 )
 
 Look = namedtuple("Look", "events lost waiting disturbance what", module=__name__)
@@ -333,6 +333,7 @@ cdef class Recorder(Source):
         config.events = c_events
         config.spool = directory
         config.spool_max = spool.max_bytes
+        config.spool_memory = spool.memory
         config.keep = spool.checkpoint is not None
         config.defer = spool.defer
         config.instance.ring_kb = ring_kb
@@ -555,11 +556,19 @@ def default_ring_kb():
 
 
 def plan(int cpus, size_t subbuf_bytes=65536):
-    cdef plan_input machine = plan_input(cpus, subbuf_bytes, plan_memory(), 2**64 - 1, 0)
+    cdef plan_input machine = plan_input(cpus, subbuf_bytes, plan_memory(), 2**64 - 1, 0, 0)
     cdef plan_c found
     cdef error err
     check(plan_make(&found, &machine, &err), &err)
     return {"memory": found.memory, "threads": found.threads, "files": found.files}
+
+
+def memory_limit():
+    return plan_memory()
+
+
+def small_heap():
+    plan_small_heap()
 
 
 def allow_files(int files):

@@ -131,7 +131,7 @@ cdef extern from "record.h" nogil:
     struct recorder_config:
         const char **events
         const char *spool
-        uint64_t spool_max
+        uint64_t spool_max, spool_memory
         bint keep, defer
         instance_config instance
         bint prompt
@@ -165,7 +165,7 @@ cdef extern from "plan.h" nogil:
     struct plan_input:
         int cpus
         size_t subbuf_bytes
-        uint64_t memory, disk, spool_max
+        uint64_t memory, disk, spool_max, spool_memory
     struct plan_c "plan":
         size_t slots
         uint64_t memory, disk
@@ -173,6 +173,7 @@ cdef extern from "plan.h" nogil:
     int plan_make(plan_c *out, const plan_input *machine, error *err)
     uint64_t plan_memory()
     int plan_allow_files(int files, error *err)
+    void plan_small_heap()
 
 cdef extern from "recover.h" nogil:
     struct recovery:

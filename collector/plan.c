@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -13,6 +14,7 @@
 enum {
 	OTHER_FILES = 256, /* of the process: tables, tracefs, BPF, samples of /proc */
 	OTHER_THREADS = 2, /* writer and decoder */
+	LARGE_BLOCK = 64 << 10,
 };
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -29,6 +31,8 @@ int plan_make(struct plan *out, const struct plan_input *in, struct error *err)
 	bytes = least(bytes, in->disk / 4);
 	if (in->spool_max)
 		bytes = least(bytes, in->spool_max / 2);
+	if (in->spool_memory)
+		bytes = least(bytes, in->spool_memory);
 	bytes = least(bytes / nr, (uint64_t)PLAN_CPU_MB << 20);
 	slots = bytes / in->subbuf_bytes;
 	if (slots > PLAN_MIN_SLOTS) { /* a spool has more than its slots */
@@ -107,6 +111,13 @@ uint64_t plan_memory(void)
 	if (file)
 		fclose(file);
 	return memory;
+}
+
+void plan_small_heap(void)
+{
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
+	mallopt(M_TRIM_THRESHOLD, LARGE_BLOCK);
 }
 
 int plan_allow_files(int files, struct error *err)

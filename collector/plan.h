@@ -25,6 +25,7 @@ struct plan_input {
 	uint64_t memory;    /* bytes that this process may use, see plan_memory() */
 	uint64_t disk;      /* free bytes of the spools' file system: memory is a file there */
 	uint64_t spool_max; /* most bytes of all spools, memory and files; 0: no bound */
+	uint64_t spool_memory; /* most bytes of all spools in memory; 0: no further bound */
 };
 
 struct plan {
@@ -40,6 +41,12 @@ int plan_make(struct plan *out, const struct plan_input *in, struct error *err);
 
 /* Bytes of memory that this process may use: of the machine, or of a control group with less. */
 uint64_t plan_memory(void);
+
+/*
+ * Keep the heap of this process small from now on: one arena, and large blocks go back to the
+ * kernel when they are freed. A recorder has few allocations, and none for each event.
+ */
+void plan_small_heap(void);
 
 /*
  * Let this process open `files` files besides the usual ones: raises RLIMIT_NOFILE, if necessary

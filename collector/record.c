@@ -60,6 +60,7 @@ int recorder_new(struct recorder **out, const struct recorder_config *config, st
 	r->keep = config->keep || config->defer;
 	r->defer = config->defer;
 	r->spool_max = config->spool_max;
+	r->spool_memory = config->spool_memory;
 	recorder_say_ended(r, "stopped");
 	r->stop = r->dir_fd = -1;
 	r->spool = strdup(config->spool);
@@ -292,6 +293,7 @@ static int make_spools(struct recorder *r, struct error *err)
 		.memory = plan_memory(),
 		.disk = free_bytes(r->spool),
 		.spool_max = r->spool_max,
+		.spool_memory = r->spool_memory,
 	};
 	struct plan plan;
 	int ret = plan_make(&plan, &machine, err);

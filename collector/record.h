@@ -39,6 +39,7 @@ struct recorder_config {
 	const char *const *events; /* "system:event", ends with NULL */
 	const char *spool;         /* existing directory for the spools */
 	uint64_t spool_max;        /* most bytes of all spools; 0: no bound */
+	uint64_t spool_memory;     /* ... and of those in memory; 0: by the machine */
 	bool keep;                 /* the spools outlive the recorder, and there are checkpoints */
 	bool defer;                /* the spools outlive the recorder, and nothing is decoded */
 	struct instance_config instance;

@@ -14,7 +14,7 @@ struct recorder {
 	struct instance *instance;
 	char *spool;
 	struct spool_budget budget;
-	uint64_t spool_max;
+	uint64_t spool_max, spool_memory;
 	struct writer *writer;
 	bool keep, defer;
 	char dir[32];     /* the spools' directory, by descriptor, because it may be renamed */

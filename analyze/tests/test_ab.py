@@ -503,15 +503,15 @@ def test_a_case_is_a_valid_setting(fake_host: Host) -> None:
         assert guest.at("1").set == (f"/{switch.file}=1",)
 
 
-@pytest.mark.parametrize("aside", [False, True])
+@pytest.mark.parametrize("to_stderr", [False, True])
 def test_the_output_of_the_command_does_not_mix_with_the_answer(
-    aside: bool, capfd: pytest.CaptureFixture[str]
+    to_stderr: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    workload = Workload(["echo", "hello"], None, aside=aside)
+    workload = Workload(["echo", "hello"], None, to_stderr=to_stderr)
     workload.start()
     assert workload.wait(10) and workload.finish() == 0
     said = capfd.readouterr()
-    assert (said.out, said.err) == (("", "hello\n") if aside else ("hello\n", ""))
+    assert (said.out, said.err) == (("", "hello\n") if to_stderr else ("hello\n", ""))
 
 
 # ---- this machine

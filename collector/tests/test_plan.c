@@ -11,7 +11,7 @@
 
 static struct plan plan_of(int cpus, uint64_t memory, uint64_t spool_max)
 {
-	const struct plan_input in = {cpus, 64 * 1024, memory, UINT64_MAX, spool_max};
+	const struct plan_input in = {cpus, 64 * 1024, memory, UINT64_MAX, spool_max, 0};
 	struct error err = {""};
 	struct plan plan = {0};
 
@@ -40,11 +40,22 @@ static void a_small_machine_gives_a_sixteenth(void)
 
 static void a_small_disk_gives_a_quarter(void)
 {
-	const struct plan_input in = {2, 64 * 1024, 24 * GB, 64 * MB, 0};
+	const struct plan_input in = {2, 64 * 1024, 24 * GB, 64 * MB, 0, 0};
 	struct plan plan;
 
 	check(plan_make(&plan, &in, NULL) == 0);
 	check(plan.memory <= 16 * MB && plan.memory > 15 * MB);
+}
+
+static void a_bound_of_the_memory_holds(void)
+{
+	for (uint64_t mb = 2; mb <= 256; mb *= 2) {
+		const struct plan_input in = {2, 64 * 1024, 24 * GB, UINT64_MAX, 0, mb * MB};
+		struct plan plan;
+
+		check(plan_make(&plan, &in, NULL) == 0);
+		check(plan.memory <= mb * MB);
+	}
 }
 
 static void two_cpus_take_64_mb_each(void)
@@ -67,7 +78,7 @@ static void each_of_256_cpus_has_room_for_a_burst(void)
 
 static void a_spool_too_small_is_refused_with_the_size_needed(void)
 {
-	const struct plan_input in = {2, 64 * 1024, 24 * GB, UINT64_MAX, MB};
+	const struct plan_input in = {2, 64 * 1024, 24 * GB, UINT64_MAX, MB, 0};
 	struct error err = {""};
 	struct plan plan;
 
@@ -97,6 +108,7 @@ int main(void)
 	test(memory_has_a_bound_on_any_machine);
 	test(a_small_machine_gives_a_sixteenth);
 	test(a_small_disk_gives_a_quarter);
+	test(a_bound_of_the_memory_holds);
 	test(two_cpus_take_64_mb_each);
 	test(each_of_256_cpus_has_room_for_a_burst);
 	test(a_spool_too_small_is_refused_with_the_size_needed);

@@ -194,7 +194,7 @@ static void *fill_some(void *arg)
 
 static void spools_of_256_cpus_keep_their_order_with_one_writer(void)
 {
-	const struct plan_input in = {MANY_CPUS, SMALL, 256ull << 20, UINT64_MAX, 0};
+	const struct plan_input in = {MANY_CPUS, SMALL, 256ull << 20, UINT64_MAX, 0, 0};
 	struct writer_config config = {.spools = many, .nr = MANY_CPUS};
 	pthread_t threads[FILLERS];
 	int numbers[FILLERS];

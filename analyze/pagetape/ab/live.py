@@ -48,7 +48,7 @@ class Runner:
 
     def warm_up(self, what: str) -> None:
         """Run the command without a recording."""
-        workload = Workload(self.argv, None, on_second=True, aside=True)
+        workload = Workload(self.argv, None, on_second=True, to_stderr=True)
         with workload.signals(), MemoryWatch(self.host, workload.stop) as memory:
             try:
                 workload.start()
@@ -61,7 +61,7 @@ class Runner:
 
     def record(self, path: Path, what: str, prepare: Callable[[], None]) -> None:
         """Record the command into a tape; `prepare` is called right before its first snapshot."""
-        workload = Workload(self.argv, None, on_second=True, aside=True)
+        workload = Workload(self.argv, None, on_second=True, to_stderr=True)
         session = Session(
             workload,
             Contents(tracepoints("all"), _SAMPLE_S),

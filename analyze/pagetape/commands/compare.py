@@ -9,7 +9,7 @@ import click
 
 from pagetape import answer, console, terminal
 from pagetape.asking import comparison_table
-from pagetape.commands import completion, options
+from pagetape.commands import completion, model_options, options
 from pagetape.replaying import prediction
 from pagetape.schemas.tape import Tape
 
@@ -24,7 +24,7 @@ from pagetape.schemas.tape import Tape
     required=True,
     shell_complete=completion.tapes,
 )
-@options.ensemble
+@model_options.ensemble
 @options.wide
 @options.json
 def command(

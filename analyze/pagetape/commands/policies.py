@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from pagetape import _replay, answer
-from pagetape.commands import options
+from pagetape.commands import model_options, options
 from pagetape.replaying.presets import PRESETS
 
 
@@ -32,7 +32,7 @@ def _text(policy: dict[str, Any]) -> str:
 
 
 @click.command("policies")
-@options.policy_libs
+@model_options.policy_libs
 @click.option(
     "--include-dir",
     is_flag=True,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import time
 from importlib import import_module
@@ -17,6 +18,7 @@ from pagetape import answer
 from pagetape.commands import options
 from pagetape.recording.eventsets import SETS, tracepoints
 from pagetape.recording.flight import Callbacks, Flight
+from pagetape.recording.memory import Demand, Limit, Memory, fit
 from pagetape.recording.rotation import OneTape, Rotation
 from pagetape.recording.session import Contents, Session, Spooling, Wanted
 from pagetape.recording.status import Status
@@ -197,12 +199,21 @@ def _wanted_snapshots(kind: str, max_ms: float | None, events: str) -> Wanted:
     is_flag=True,
     help="Do not decode here: run pagetape import later, on any machine.",
 )
+@click.option(
+    "--memory",
+    type=options.size(least=1e6),
+    metavar="SIZE",
+    help="Most memory of the recorder, with its rings and programs in the kernel. With less,"
+    " buffers are smaller; with less than decoding takes, the tape is as of --defer."
+    "  [default: what the machine and the control group allow]",
+)
 @click.option("--quiet", is_flag=True, help="Print errors and disturbances only.")
 @options.force
 @click.argument("argv", metavar="[-- CMD ...]", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     out: Path,
     duration: float | None,
     events: str,
@@ -213,17 +224,15 @@ def command(
     keep: float | None,
     ring: float | None,
     triggers: tuple[Trigger | None, ...],
-    ring_memory: float,
     cooldown: float,
     sample: float,
     numa_maps: bool,
     private: str | None,
-    buffer: float | None,
     spool_max: float | None,
-    defer: bool,
     quiet: bool,
     force: bool,
     argv: tuple[str, ...],
+    **_for_memory: Any,
 ) -> None:
     """Record this machine's page allocator into a tape.
 
@@ -260,27 +269,42 @@ def command(
     check(ctx)
     import_module("pagetape._collector")  # while few files are open: it raises the limit of them
     wanted = _wanted_snapshots(snapshot, snapshot_max_ms, events)
-    spooling = Spooling(
-        int(spool_max) if spool_max else None, defer=defer, ring_kb=int((buffer or 0) // 1024)
-    )
+    taken = _memory(ctx.params, wanted)
+    spooling = Spooling(int(spool_max or 0) or None, taken.defer, taken.spools, taken.ring_kb)
     session = Session(
         Workload(argv, duration),
         Contents(tracepoints(events), sample, stacks is not None, numa_maps),
         wanted,
         watch=Watch([trigger for trigger in triggers if trigger is not None], cooldown),
         spooling=spooling,
-        status=Status(str(out), quiet=quiet, live=not argv),
+        status=Status(str(out), memory=taken.words(), quiet=quiet, live=not argv),
     )
+    if taken.defer and not ctx.params["defer"]:
+        session.status.warn(f"too little memory to decode: {out} is deferred, as by --defer")
     if rotate is not None:
         code = _rotate(session, _tape_dir(session, out, keep, private), rotate, private)
     elif ring is not None:
         tape_dir = _tape_dir(session, out, keep, private)
-        code = _fly(session, tape_dir, ring, ring_memory, private)
+        code = _fly(session, tape_dir, ring, taken.held, private)
     else:
-        code = _one_tape(session, out, private, force=force, defer=defer)
+        code = _one_tape(session, out, private, force=force, defer=taken.defer)
     if session.ended != "stopped":
         raise TapeError(errno.ENOSPC, f"{out}: the recording ended early: {session.ended}")
     ctx.exit(code)
+
+
+def _memory(given: dict[str, Any], wanted: Wanted) -> Memory:
+    """What a recording with these options takes."""
+    flies = given["ring"] is not None
+    demand = Demand(
+        os.cpu_count() or 1,
+        exact=wanted.kind != "proc",
+        defer=given["defer"],
+        may_defer=not flies and given["rotate"] is None and given["private"] is None,
+        held=int(given["ring_memory"]) if flies else 0,
+        ring_kb=int((given["buffer"] or 0) // 1024),
+    )
+    return fit(demand, Limit.of(given["memory"]))
 
 
 # Each option, and the options of which it needs one.

@@ -13,7 +13,7 @@ import click
 from pagetape import answer, console, proc_copies
 from pagetape.asking import headline, no_verdict, policy_effect
 from pagetape.asking.phrase import between, number
-from pagetape.commands import completion, options
+from pagetape.commands import completion, model_options, options
 from pagetape.numa_maps import parse
 from pagetape.replaying import divergence, hindsight, kernels, preference, presets, reclaim_mode
 from pagetape.replaying.playback import NewTape, Run, Source, check, in_mode, is_own
@@ -125,7 +125,7 @@ def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ..
 
 @click.command("replay")
 @options.tape
-@options.kernel
+@model_options.kernel
 @click.option(
     "--policy",
     "policies",
@@ -134,7 +134,7 @@ def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ..
     shell_complete=completion.policies,
     help="Policy: name, or name:key=value,key=value. Repeatable.  [default: mainline]",
 )
-@options.policy_libs
+@model_options.policy_libs
 @click.option(
     "--reclaim",
     type=click.Choice((reclaim_mode.AUTO, *reclaim_mode.MODES)),
@@ -177,7 +177,7 @@ def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ..
     help="Also feed what the recorded policy decided, as later events prove it: sizes of drains, "
     "limits of per-CPU lists, boosts. Shows how exact the model can be; no basis for a what-if.",
 )
-@options.ensemble
+@model_options.ensemble
 @click.option(
     "--explain",
     is_flag=True,
@@ -231,9 +231,9 @@ def command(
     """
     source = Tape(tape)
     loss = Loss.of(source)  # an unreadable tape leaves no output
-    stack, parts = options.on_nodes([source], node_map, presets.expand(policies))
+    stack, parts = model_options.on_nodes([source], node_map, presets.expand(policies))
     memory_policies = _known_preferences(source, numa_maps) if numa_maps else ()
-    options.check_policies(stack, policy_libs)
+    model_options.check_policies(stack, policy_libs)
     console.report(kernels.note(source, kernel))
     run = Run(kernel, stack, "R0", policy_libs, preferred, memory_policies, parts, assisted)
     run = in_mode(source, run, reclaim)

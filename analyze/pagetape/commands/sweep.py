@@ -19,7 +19,7 @@ from pagetape.asking import no_verdict, policy_effect
 from pagetape.asking.comparison import Difference
 from pagetape.asking.database import names_of
 from pagetape.asking.phrase import own_rules, recorded, signed, this_run
-from pagetape.commands import completion, options
+from pagetape.commands import completion, model_options, options
 from pagetape.pages.document import MARK
 from pagetape.pages.sweep_page import sweep_page
 from pagetape.replaying import isolated, model_memory, preference, reclaim_mode, sweep
@@ -201,7 +201,7 @@ def _text(
     help="Policies as for replay; + joins several policies of one run, {a,b} makes one run "
     "each. Repeat the option for further runs.  [default: mainline]",
 )
-@options.policy_libs
+@model_options.policy_libs
 @click.option(
     "--kernel",
     "kernel_rows",
@@ -282,7 +282,7 @@ def _text(
 @click.option(
     "--html", type=options.PATH, metavar="F.html", help="Also write the table as an HTML page."
 )
-@options.ensemble
+@model_options.ensemble
 @options.wide
 @options.json
 @click.pass_context
@@ -325,19 +325,13 @@ def command(
           --kernel '{auto,5.0,6.18}' base.tape -o matrix
     """
     paths = [path.absolute() if cluster else path for path in tapes]
-    for kernel in kernel_rows:
-        options.check_kernel(kernel)
-    every: list[Sequence[Any]] = [list(itertools.chain(*policies)), node_maps or (None,)]
-    every += [paths, kernel_rows, reclaims, preferred_nodes]
-    try:
-        sweep.check_number(math.prod(map(len, every)))
-    except ValueError as e:
-        raise click.UsageError(str(e)) from e
-    specs = [sweep.stack(spec) for spec in every[0]]
+    chosen = list(itertools.chain(*policies))
+    _check_matrix(kernel_rows, paths, chosen, reclaims, preferred_nodes, node_maps or (None,))
+    specs = [sweep.stack(spec) for spec in chosen]
     opened, failed = _opened(paths)
     machines = _machines(list(opened.values()), specs, node_maps)
     for stack, _ in machines:
-        options.check_policies(stack, policy_libs)
+        model_options.check_policies(stack, policy_libs)
     matrix = itertools.product(machines, kernel_rows, reclaims, preferred_nodes)
     runs = _runs(matrix, policy_libs)
     if html is not None:
@@ -374,6 +368,16 @@ def command(
     ctx.exit(1 if failed else 0)
 
 
+def _check_matrix(kernel_rows: Sequence[str], *choices: Sequence[Any]) -> None:
+    """Raise UsageError for an unknown kernel, or if the combinations are too many runs."""
+    for kernel in kernel_rows:
+        model_options.check_kernel(kernel)
+    try:
+        sweep.check_number(math.prod(map(len, (kernel_rows, *choices))))
+    except ValueError as e:
+        raise click.UsageError(str(e)) from e
+
+
 def _runs(
     matrix: Iterable[tuple[tuple[tuple[str, ...], tuple[int, ...]], str, str, str]],
     libs: tuple[str, ...],
@@ -395,7 +399,7 @@ def _machines(
 ) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
     """The policies of each run, and the node of each CPU with --nodes."""
     return [
-        options.on_nodes(tapes, nodes, spec) if tapes else (spec, ())
+        model_options.on_nodes(tapes, nodes, spec) if tapes else (spec, ())
         for spec in specs
         for nodes in node_maps or (None,)
     ]

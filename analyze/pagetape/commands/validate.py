@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pagetape import answer, console
-from pagetape.commands import options
+from pagetape.commands import model_options, options
 from pagetape.replaying import hindsight, kernels
 from pagetape.replaying.validate_run import DECISIONS
 from pagetape.replaying.validation import END_STATE, validate
@@ -81,7 +81,7 @@ def _text(found: dict[str, Any], *, explain: bool) -> str:
 
 @click.command("validate")
 @options.tape
-@options.kernel
+@model_options.kernel
 @click.option("--explain", is_flag=True, help="Explain the first divergence of model and kernel.")
 @click.option(
     "-o",

@@ -105,6 +105,7 @@ class Spooling:
 
     max_bytes: int | None = None  # limit on disk, bytes; None: default_bound
     defer: bool = False  # record only: `pagetape import` decodes later
+    memory: int = 0  # limit in memory, bytes; 0: by the machine's memory
     ring_kb: int = 0  # kernel memory of each CPU's ring, kB; 0: by the machine's memory
 
 
@@ -424,8 +425,9 @@ class Session:
 
         With `prompt`, rows arrive within seconds, even if that takes CPU time from the workload.
         """
-        from pagetape._collector import Recorder, SpoolConfig, allow_files
+        from pagetape._collector import Recorder, SpoolConfig, allow_files, small_heap
 
+        small_heap()
         allow_files(0)  # before the first table is made
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.workload.signals())
@@ -446,6 +448,7 @@ class Session:
                         checkpoint=spool.checkpoint if spool else None,
                         defer=self.spooling.defer,
                         lock=spool.lock if spool else -1,
+                        memory=self.spooling.memory,
                     ),
                     snapshots.migratetypes,
                     ring_kb=self.spooling.ring_kb,

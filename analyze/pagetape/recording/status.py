@@ -32,8 +32,12 @@ class Look:
 class Status:
     """Prints on stderr. A terminal that has gone away does not disturb the recording."""
 
-    def __init__(self, out: str = "", *, quiet: bool = False, live: bool = True) -> None:
+    def __init__(
+        self, out: str = "", *, memory: str = "", quiet: bool = False, live: bool = True
+    ) -> None:
+        """`out`: the place of the tape, `memory`: what the recorder takes."""
         self._out = out
+        self._memory = memory
         self.armed: Sequence[str] = ()  # triggers
         self._quiet = quiet
         self._live = live and not quiet and sys.stderr.isatty()
@@ -59,7 +63,8 @@ class Status:
     def recording(self, until: str) -> None:
         """The events are switched on."""
         since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        self.say(f"pagetape: recording since {since} into {self._out}, until {until}")
+        memory = f"; {self._memory}" if self._memory else ""
+        self.say(f"pagetape: recording since {since} into {self._out}, until {until}{memory}")
         if self.armed:
             self.say(f"pagetape: armed: {', '.join(self.armed)}")
 

@@ -28,9 +28,9 @@ class Workload:
         duration: float | None,
         *,
         on_second: bool = False,
-        aside: bool = False,
+        to_stderr: bool = False,
     ) -> None:
-        """With `aside`, the command's stdout is our stderr: ours has the answer alone.
+        """With `to_stderr`, the command's stdout is our stderr: ours has the answer alone.
 
         With `on_second`, start() waits until a second of the monotonic clock begins.
 
@@ -42,7 +42,7 @@ class Workload:
         self._argv = argv
         self._duration = duration
         self._on_second = on_second
-        self._stdout = _STDERR if aside else None
+        self._stdout = _STDERR if to_stderr else None
         self._deadline = float("inf")
         self._child: subprocess.Popen[bytes] | None = None
         self._stopped = False

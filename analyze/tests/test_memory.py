@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A recorder states its memory, and keeps within its limit."""
+
+import itertools
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import livetest
+import pytest
+
+from pagetape.recording.memory import Demand, Limit, Memory, fit
+from pagetape.schemas.tape import Tape, TapeError
+
+Run = Callable[..., Any]
+
+MIB = 1 << 20
+
+
+def demand(**given: Any) -> Demand:
+    usual: dict[str, Any] = {"cpus": 2, "exact": True, "defer": False, "may_defer": True}
+    usual["machine"] = 24 << 30
+    return Demand(**(usual | given))
+
+
+def limit(mib: int, *, rings_count: bool = False) -> Limit:
+    return Limit(mib * MIB, "--memory", rings_count)
+
+
+def total(memory: Memory, *, rings: bool = False) -> int:
+    own = memory.process + memory.snapshot + memory.spools + memory.held
+    return own + (memory.rings if rings else 0)
+
+
+@pytest.mark.parametrize("rings", [False, True])
+@pytest.mark.parametrize("held", [0, 128 * MIB])
+@pytest.mark.parametrize("mib", [100, 128, 200, 400, 1000, 20000])
+def test_the_parts_keep_within_the_limit(mib: int, held: int, rings: bool) -> None:
+    memory = fit(demand(held=held), limit(mib, rings_count=rings))
+    assert total(memory, rings=rings) <= mib * MIB
+    assert not memory.defer
+
+
+def test_more_memory_gives_larger_buffers_up_to_their_usual_size() -> None:
+    found = [fit(demand(), limit(mib, rings_count=True)) for mib in (100, 150, 300, 1000, 2000)]
+    for less, more in itertools.pairwise(found):
+        assert less.spools <= more.spools and less.rings <= more.rings
+    assert found[0].spools < found[-1].spools and found[-2] == found[-1]
+
+
+def test_with_too_little_to_decode_the_tape_is_deferred() -> None:
+    memory = fit(demand(), limit(66))
+    assert memory.defer and total(memory) <= 66 * MIB
+
+
+@pytest.mark.parametrize(
+    ("given", "mib", "words"),
+    [
+        ({}, 40, "raise the limit"),
+        ({}, 55, "--defer --snapshot proc needs"),
+        ({"may_defer": False}, 80, "--snapshot proc needs"),
+        ({"exact": False}, 30, "raise the limit"),
+        ({"exact": False, "defer": True}, 30, "raise the limit"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_what_does(
+    given: dict[str, Any], mib: int, words: str
+) -> None:
+    with pytest.raises(TapeError) as refused:
+        fit(demand(**given), limit(mib))
+    said = str(refused.value.strerror)
+    assert "this recording needs" in said and "--memory allows" in said and words in said
+
+
+def test_a_refusal_is_one_line(tmp_path: Path, pagetape: Run) -> None:
+    said = pagetape("record", "-o", tmp_path / "t.tape", "--memory", "20MB", "--duration", 1)
+    assert (said.status, said.err.count("\n")) == (1, 1) and "raise the limit" in said.err
+    assert not (tmp_path / "t.tape").exists()
+
+
+def test_the_recorder_does_not_load_duckdb() -> None:
+    code = (
+        "import sys; from pagetape import cli; cli.pagetape.get_command(None, 'record')\n"
+        "import pyarrow; print(pyarrow.default_memory_pool().backend_name, 'duckdb' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["system", "False"]
+
+
+# ---- a control group with little memory
+
+CODE = """
+import sys
+from pathlib import Path
+from pagetape import cli
+Path(sys.argv.pop(1)).write_text("0")
+cli.main()
+"""
+
+
+def _mine() -> tuple[Path, str] | None:
+    """The directory of this process' memory control group, and the name of its limit."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, names, place = line.split(":", 2)
+        if "memory" in names.split(","):
+            return Path(f"/sys/fs/cgroup/memory{place}"), "memory.limit_in_bytes"
+        if not names and "memory" in _controllers():
+            return Path("/sys/fs/cgroup"), "memory.max"
+    return None
+
+
+def _controllers() -> str:
+    file = Path("/sys/fs/cgroup/cgroup.subtree_control")
+    return file.read_text() if file.exists() else ""
+
+
+@pytest.fixture
+def group() -> Iterator[Callable[[int], Path]]:
+    """Makes the control group with a limit of so many MiB."""
+    mine = _mine()
+    if mine is None:
+        livetest.skip("no memory control group here")
+    above, name = mine
+    place = above / f"pagetape-test-{os.getpid()}"
+    try:
+        place.mkdir()
+    except OSError as e:
+        livetest.skip(f"no control group can be made: {e.strerror}")
+
+    def limited(mib: int) -> Path:
+        (place / name).write_text(str(mib * MIB))
+        return place
+
+    yield limited
+    for _ in range(100):
+        try:
+            place.rmdir()
+            return
+        except OSError:  # its processes have ended, but their memory is still counted
+            time.sleep(0.05)
+
+
+@livetest.alone
+@livetest.recording
+@pytest.mark.parametrize(("mib", "deferred"), [(66, True), (96, False)])
+def test_a_recorder_in_a_small_control_group_keeps_within_it(
+    mib: int, deferred: bool, group: Callable[[int], Path], tmp_path: Path, pagetape: Run
+) -> None:
+    out = tmp_path / "t.tape"
+    argv = [sys.executable, "-c", CODE, group(mib) / "cgroup.procs"]
+    argv += ["record", "-o", out, "--duration", "2"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert ("is deferred, as by --defer" in done.stderr) == deferred
+    if deferred:
+        assert pagetape("import", out, "-o", tmp_path / "new.tape").status == 0
+        out = tmp_path / "new.tape"
+    assert Tape(out).num_rows("event") > 0
