@@ -36,7 +36,7 @@ def test_a_command_is_recorded_and_its_status_passed_on(tmp_path: Path, pagetape
     assert said.status == 3
     assert said.out == ""
     began, saved = said.err.splitlines()
-    assert began.startswith("pagetape: recording since ") and began.endswith("or Ctrl-C")
+    assert began.startswith("pagetape: recording since ") and "or Ctrl-C; at most " in began
     assert saved.startswith(f"{out}: ") and "lost: 0 events" in saved
     info = pagetape("info", out, "--json").json
     assert info["lost"] == 0

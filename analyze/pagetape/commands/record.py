@@ -18,7 +18,7 @@ from pagetape import answer
 from pagetape.commands import options
 from pagetape.recording.eventsets import SETS, tracepoints
 from pagetape.recording.flight import Callbacks, Flight
-from pagetape.recording.memory import Demand, Limit, Memory, fit
+from pagetape.recording.memory import Demand, Limit, fit
 from pagetape.recording.rotation import OneTape, Rotation
 from pagetape.recording.session import Contents, Session, Spooling, Wanted
 from pagetape.recording.status import Status
@@ -269,15 +269,15 @@ def command(
     check(ctx)
     import_module("pagetape._collector")  # while few files are open: it raises the limit of them
     wanted = _wanted_snapshots(snapshot, snapshot_max_ms, events)
-    taken = _memory(ctx.params, wanted)
-    spooling = Spooling(int(spool_max or 0) or None, taken.defer, taken.spools, taken.ring_kb)
+    limit = Limit.of(ctx.params["memory"])
+    taken = fit(_demand(ctx.params, wanted), limit)
     session = Session(
         Workload(argv, duration),
         Contents(tracepoints(events), sample, stacks is not None, numa_maps),
         wanted,
         watch=Watch([trigger for trigger in triggers if trigger is not None], cooldown),
-        spooling=spooling,
-        status=Status(str(out), memory=taken.words(), quiet=quiet, live=not argv),
+        spooling=Spooling(int(spool_max or 0) or None, taken.defer, taken.spools, taken.ring_kb),
+        status=Status(str(out), memory=taken.words(limit), quiet=quiet, live=not argv),
     )
     if taken.defer and not ctx.params["defer"]:
         session.status.warn(f"too little memory to decode: {out} is deferred, as by --defer")
@@ -293,10 +293,10 @@ def command(
     ctx.exit(code)
 
 
-def _memory(given: dict[str, Any], wanted: Wanted) -> Memory:
-    """What a recording with these options takes."""
+def _demand(given: dict[str, Any], wanted: Wanted) -> Demand:
+    """What these options decide about memory."""
     flies = given["ring"] is not None
-    demand = Demand(
+    return Demand(
         os.cpu_count() or 1,
         exact=wanted.kind != "proc",
         defer=given["defer"],
@@ -304,7 +304,6 @@ def _memory(given: dict[str, Any], wanted: Wanted) -> Memory:
         held=int(given["ring_memory"]) if flies else 0,
         ring_kb=int((given["buffer"] or 0) // 1024),
     )
-    return fit(demand, Limit.of(given["memory"]))
 
 
 # Each option, and the options of which it needs one.

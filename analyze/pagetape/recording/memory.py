@@ -4,7 +4,8 @@
 The limit is that of `record --memory`, or what the machine and the control group allow. The parts:
 
     process    Python, Arrow, the decoder and the tables. It has an upper bound: no part grows with
-               the events.
+               the events. The files of its libraries come in addition: they are in its RSS, but
+               the kernel drops them where memory is short.
     snapshot   programs and maps of the exact snapshot, in the kernel
     rings      ftrace's buffers, in the kernel. No control group counts them, so they count
                against `--memory` alone.
@@ -36,6 +37,7 @@ _SNAPSHOT_SHARE = 1 << 13  # of the machine's memory: 128 MiB for each TiB
 _CPU = 708 << 10  # least spool of a CPU: plan.h
 _LEAST_HELD = 8 * _MIB
 _LEAST_RING = _MIB
+_LIBRARIES = 56 * _MIB
 
 
 def _machine() -> int:
@@ -59,9 +61,10 @@ class Memory:
         """Of each CPU."""
         return self.rings // 1024 // self.cpus
 
-    def words(self) -> str:
+    def words(self, limit: Limit) -> str:
         """'at most 214 MB of memory, and 67 MB for rings in the kernel'."""
         own = self.process + self.snapshot + self.spools + self.held
+        own = min(own + _LIBRARIES, limit.bytes)
         rings = f"{answer.size(self.rings)} for rings in the kernel"
         return f"at most {answer.size(own)} of memory, and {rings}"
 
