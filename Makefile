@@ -24,7 +24,7 @@ LINTS   := lint-python lint-c lint-spelling lint-types lint-imports
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup profiled demo test check fuzz mutate reliability lint $(LINTS) format golden bench fidelity fidelity-guests feedback kswapd-sleep validation package package-test clean
+.PHONY: help setup profiled demo test check fuzz mutate adversary reliability lint $(LINTS) format golden bench fidelity fidelity-guests feedback kswapd-sleep validation package package-test clean
 
 help:			## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -101,6 +101,13 @@ MUTATE_COUNT ?= 10000
 MUTATE_FIRST ?= 0
 mutate: setup		## damaged inputs on every command; MUTATE_COUNT=10000 MUTATE_FIRST=0
 	@$(BIN)/python analyze/reliability/mutate.py --count $(MUTATE_COUNT) --first $(MUTATE_FIRST)
+
+# The tests of docs/security.md and of the limits, then kills and damaged inputs, more than `make test` has.
+adversary: setup	## try what docs/security.md promises: trust, limits, kills, damaged inputs
+	@cd analyze/tests && ../../$(BIN)/python -m pytest -q test_adversary.py test_archive.py test_locked.py \
+		test_isolated.py test_memory.py test_faults.py test_hostile.py test_output.py
+	@$(BIN)/python analyze/reliability/kills.py --count 60
+	@$(MAKE) --no-print-directory mutate
 
 # RELIABILITY: sections to measure anew, as in --only kills; the page keeps the others.
 reliability: setup	## measure what pagetape survives, and write docs/reliability.md

@@ -39,6 +39,17 @@ static int lose_missed(struct unspool *u, struct cursor *c, uint64_t to_ts, stru
 	return source_lose(&u->source, gap, err);
 }
 
+/*
+ * Events were lost before and after the cut at `limit`, and the kernel has one number for both: the
+ * next segment gets it. This one gets a gap of unknown size, so that it is not taken for complete.
+ */
+static int lose_until_cut(struct unspool *u, const struct cursor *c, struct error *err)
+{
+	struct gap gap = {c->cpu, c->row.last_ts, atomic_load(&u->limit), UNKNOWN_COUNT};
+
+	return source_lose(&u->source, gap, err);
+}
+
 /* The counts of a ring only grow, unless a checkpoint is of another recording. */
 static uint64_t since(uint64_t before, uint64_t now)
 {
@@ -129,6 +140,8 @@ static int settle(struct unspool *u, bool last, struct error *err)
 			ret = settle_cpu(u, c, &stats, last, err);
 		else if (ret == -ENODATA)
 			ret = 0;
+		if (!last && c->missed)
+			ret = ret ?: lose_until_cut(u, c, err);
 		c->row.spool_peak = load.peak_bytes;
 		c->row.spool_full = load.full_ns;
 		u->source.rings[i] = c->row;

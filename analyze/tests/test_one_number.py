@@ -10,7 +10,7 @@ import pytest
 from pagetape import answer
 from pagetape.asking.database import Database
 from pagetape.schemas.tape import Tape
-from pagetape.tapes.loss import Loss
+from pagetape.tapes.loss import Loss, by_cpu
 
 from .test_reports import GFP_KERNEL, SECOND, alloc, ask, fallback, make, taken, zone
 
@@ -161,3 +161,24 @@ def test_a_boost_is_no_more_than_the_fallbacks_since_its_sample(tmp_path: Path) 
 def test_a_small_number_is_not_0() -> None:
     cells = {0.000406: "0.00041", 6.4e-5: "0.000064", -0.0001: "-0.0001", 2e-9: "2.0e-09", 0.0: "0"}
     assert {number: answer.cell(number) for number in cells} == cells
+
+
+def _gap(events: int | None, from_ts: int | None = 5, to_ts: int | None = 9) -> dict[str, Any]:
+    return {"cpu": 0, "from_ts": from_ts, "to_ts": to_ts, "events": events}
+
+
+LOSSES: dict[str, tuple[list[dict[str, Any]], int | None, int | None]] = {
+    "sized": ([_gap(3), _gap(4)], 7, 7),
+    "one without a size": ([_gap(3), _gap(None)], 8, 8),
+    "several without, and their sum": ([_gap(None), _gap(None), _gap(6, None, None)], 6, 6),
+    "one that goes on in the next tape": ([_gap(None)], 0, None),
+    "one that goes on, beside others": ([_gap(3), _gap(None)], 3, None),
+    "a ring without counts": ([_gap(None)], None, None),
+}
+
+
+@pytest.mark.parametrize("case", LOSSES)
+def test_the_loss_of_a_cpu_is_a_number_only_where_something_counts_it(case: str) -> None:
+    gaps, overrun, total = LOSSES[case]
+    ring = {"cpu": 0, "overrun": overrun, "commit_overrun": 0, "dropped": 0}
+    assert by_cpu(gaps, [ring]) == {0: total}

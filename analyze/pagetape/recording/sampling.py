@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import resource
 import threading
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -25,6 +27,24 @@ SHARE = 0.1
 NICE = 10
 _ROWS = 512  # rows written together
 TABLES = ("parameter", "sample", "free_count", "sample_gap")
+
+
+class _Packed(NamedTuple):
+    """A reading that waits for the events before it: 2 kB instead of 30.
+
+    While the decoder is behind, that may take many minutes.
+    """
+
+    ts: int
+    data: bytes
+
+    @classmethod
+    def of(cls, reading: Reading) -> _Packed:
+        return cls(reading.ts, pickle.dumps(reading))
+
+    def reading(self) -> Reading:
+        found: Reading = pickle.loads(self.data)
+        return found
 
 
 def _worked() -> float:
@@ -51,7 +71,7 @@ class Sampling(threading.Thread):
         self._ask_again = False
         self._collecting = threading.Lock()
         self._over = threading.Event()
-        self._readings: deque[Reading] = deque()
+        self._readings: deque[_Packed] = deque()
         self._missing: Counter[str] = Counter()  # samples, by the reason
 
     @property
@@ -96,7 +116,7 @@ class Sampling(threading.Thread):
                     self._keep(sample)
 
     def _keep(self, sample: Sample) -> None:
-        self._readings += sample.readings
+        self._readings += map(_Packed.of, sample.readings)
         for row in sample.rows("sample_gap"):
             self._missing[row["why"]] += row["samples"] if row["file"] is None else 0
 
@@ -156,7 +176,7 @@ class Sampling(threading.Thread):
         self._collect()
         found = []
         while self._readings and self._readings[0].ts <= ts:
-            found.append(self._readings.popleft())
+            found.append(self._readings.popleft().reading())
         return found
 
     def stop(self) -> None:

@@ -21,8 +21,8 @@ def by_cpu(
 ) -> dict[int, int | None]:
     """The lost events of each CPU that lost some, from rows of `lost` and `ring`.
 
-    If the size of a gap is unknown, the counters of the CPU's rings give the total. None if they
-    are unknown, too.
+    If the size of a gap is unknown, the counters of the CPU's rings give the total, or the row
+    without times that has the sum of several. None if they do not.
     """
     counted: dict[int, int | None] = {}
     for ring in rings:
@@ -30,8 +30,10 @@ def by_cpu(
         before = counted.get(ring["cpu"], 0)
         counted[ring["cpu"]] = None if before is None or None in counts else before + sum(counts)
     known: Counter[int] = Counter()
-    unsized = set()
+    unsized, summed = set(), set()
     for gap in gaps:
+        if gap["from_ts"] is None and gap["to_ts"] is None:
+            summed.add(gap["cpu"])
         known[gap["cpu"]] += gap["events"] or 0
         if gap["events"] is None:
             unsized.add(gap["cpu"])
@@ -40,7 +42,9 @@ def by_cpu(
         of_ring = counted.get(cpu)
         if cpu not in unsized:
             return known[cpu]
-        return None if of_ring is None else max(known[cpu], of_ring)
+        if of_ring is None or (of_ring <= known[cpu] and cpu not in summed):
+            return None  # of a gap that goes on in the next tape of a series
+        return max(known[cpu], of_ring)
 
     return {cpu: total(cpu) for cpu in sorted(known)}
 
