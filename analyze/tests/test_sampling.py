@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from pagetape.numa_maps import Processes
-from pagetape.recording.sampling import Placed, Sampling
+from pagetape.recording.sampling import Placed, Sampling, _Packed
 from pagetape.sampler import Reading, Sample
 from pagetape.schemas import TABLES
 
@@ -26,7 +26,7 @@ class Taken(Sampling):
                 "sample": [row],
                 "free_count": [free | {"nr_free": ts}],
             }
-            self._readings.append(Reading(ts, rows))
+            self._readings.append(_Packed.of(Reading(ts, rows)))
 
 
 class Rows:

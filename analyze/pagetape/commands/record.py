@@ -301,6 +301,7 @@ def _demand(given: dict[str, Any], wanted: Wanted) -> Demand:
         exact=wanted.kind != "proc",
         defer=given["defer"],
         may_defer=not flies and given["rotate"] is None and given["private"] is None,
+        series=given["rotate"] is not None,
         held=int(given["ring_memory"]) if flies else 0,
         ring_kb=int((given["buffer"] or 0) // 1024),
     )

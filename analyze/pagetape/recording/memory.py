@@ -28,10 +28,11 @@ from pagetape.schemas.tape import TapeError
 
 _MIB = 1 << 20
 
-# Measured with limits of a control group, without and with a load of 4 million events/s; a live
-# test runs at the least limit.
+# Measured with limits of a control group, without and with a load of 4 million events/s, and of a
+# series in 30 minutes of a storm on a slow disk; a live test runs at the least limit.
 _DECODING = 72 * _MIB
 _DEFERRED = 44 * _MIB
+_SERIES = 24 * _MIB  # the next tape, while the last one is still written
 _SNAPSHOT = 12 * _MIB
 _SNAPSHOT_SHARE = 1 << 13  # of the machine's memory: 128 MiB for each TiB
 _CPU = 708 << 10  # least spool of a CPU: plan.h
@@ -77,6 +78,7 @@ class Demand:
     exact: bool  # snapshots
     defer: bool
     may_defer: bool  # whether the recorder may choose to
+    series: bool = False  # from tape to tape
     held: int = 0  # most bytes of a flight recorder
     ring_kb: int = 0  # of each CPU; 0: by the machine
     machine: int = field(default_factory=_machine)  # bytes of its memory
@@ -116,7 +118,7 @@ def _least(demand: Demand, limit: Limit) -> Memory:
     if limit.rings_count and not demand.ring_kb:
         ring = min(ring, _LEAST_RING)
     return Memory(
-        process=_DEFERRED if demand.defer else _DECODING,
+        process=(_DEFERRED if demand.defer else _DECODING) + demand.series * _SERIES,
         snapshot=_SNAPSHOT + demand.machine // _SNAPSHOT_SHARE if demand.exact else 0,
         rings=ring * demand.cpus,
         spools=_CPU * demand.cpus,
