@@ -12,6 +12,7 @@ import pytest
 
 from pagetape.recording.tape_dir import TapeDir
 from pagetape.schemas.tape import SPOOL, TapeError, Writer
+from pagetape.tapes import temporary
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -153,3 +154,20 @@ def test_a_tape_or_a_file_is_no_directory_for_tapes(tmp_path: Path) -> None:
         TapeDir(tmp_path / "file", None)
     with pytest.raises(TapeError, match=r"no/such: No such file"):
         TapeDir(tmp_path / "no" / "such", None)
+
+
+def test_what_a_killed_flight_recorder_left_is_shown_until_the_next_removes_it(
+    tmp_path: Path, pagetape: Callable[..., Any]
+) -> None:
+    with tape_dir(tmp_path) as it:
+        whole = add(it, NOON)
+    left = tmp_path / f".{whole.name}.0123abcd.part"
+    whole.rename(left)
+    found = pagetape("info", tmp_path, "--json").json["tapes"]
+    assert [(one["tape"], one["state"]) for one in found] == [(left.name, "half written")]
+    fd = temporary.lock(left)
+    (one,) = pagetape("info", tmp_path, "--json").json["tapes"]
+    assert one["state"] == "being written"
+    os.close(fd)
+    with tape_dir(tmp_path):
+        assert not left.exists()

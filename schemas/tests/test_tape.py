@@ -53,7 +53,7 @@ EVENT = {"ts": 1, "cpu": 0, "pid": 7, "kind": "free", "flags": 0, "pfn": 5, "pag
 
 
 @pytest.mark.parametrize("name", TABLES)
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_rows_come_back_as_they_were(name: str, data: st.DataObject) -> None:
     rows = data.draw(rows_of(TABLES[name]))

@@ -3,7 +3,8 @@
 
 A `finished` tape has all of its recording and no spool: it is history. The tape `being recorded`
 has a spool that is allocated beforehand. `unfinished` is what a killed recorder left, which
-`pagetape import` decodes.
+`pagetape import` decodes. A tape that a killed flight recorder was writing is `half written`: the
+next recorder in the directory removes it, as its memory is lost.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from pagetape.schemas.tape import Tape, TapeError, is_tape
-from pagetape.tapes import output, regular
+from pagetape.tapes import output, regular, temporary
 from pagetape.tapes.spool import Found
 
 # The fact that marks the tapes of a series.
 MARK = "series"
 
 _REMOVED = ".pagetape-removed"  # a line of JSON for each removed tape, the oldest first
+_HIDDEN = ".*.tape.????????.part"  # a tape until it is complete: tapes/temporary.py
 _MOST_LINES = 10_000
 _MOST_BYTES = 1 << 24
 
@@ -41,6 +43,8 @@ def stored(path: Path) -> int:
 
 
 def _state(path: Path) -> str:
+    if path.suffix == ".part":
+        return "being written" if temporary.is_locked(path) else "half written"
     try:
         spool = Found.of(path)
         if spool is not None and spool.in_use:
@@ -54,7 +58,12 @@ def is_directory_of_tapes(path: Path) -> bool:
     """Whether a path is no tape, but a directory that holds some or did."""
     if is_tape(path) or not path.is_dir():
         return False
-    return (path / _REMOVED).exists() or any(is_tape(one) for one in path.glob("*.tape"))
+    return (path / _REMOVED).exists() or any(map(is_tape, _found(path)))
+
+
+def _found(directory: Path) -> list[Path]:
+    """What may be tapes in the directory, the hidden ones last."""
+    return [*sorted(directory.glob("*.tape")), *sorted(directory.glob(_HIDDEN))]
 
 
 def removed(directory: Path) -> list[dict[str, Any]]:
@@ -84,7 +93,7 @@ def describe(directory: Path) -> dict[str, Any]:
     """The tapes of a directory by name, with their states and bytes, and the removed ones."""
     tapes: list[dict[str, Any]] = [
         {"tape": path.name, "state": _state(path), "bytes": stored(path)}
-        for path in sorted(directory.glob("*.tape"))
+        for path in _found(directory)
         if is_tape(path)
     ]
     finished = sum(tape["bytes"] for tape in tapes if tape["state"] == "finished")
