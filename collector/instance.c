@@ -89,6 +89,35 @@ size_t instance_default_ring_kb(void)
 	return kb < MIN_RING_KB ? MIN_RING_KB : kb;
 }
 
+/* A kernel that is locked down for confidentiality refuses every file of tracefs, to root, too. */
+static bool is_locked_down(void)
+{
+	FILE *file = fopen("/sys/kernel/security/lockdown", "re");
+	char text[128] = "";
+
+	if (file) {
+		(void)!fread(text, 1, sizeof(text) - 1, file);
+		fclose(file);
+	}
+	return strstr(text, "[confidentiality]");
+}
+
+/* The next step for a user who may not make an instance, or not write into it. */
+static const char *remedy(int code)
+{
+	if (code == EROFS)
+		return " (in a container, mount tracefs writable)";
+	if (code == ENOENT) /* the list of mounts has it */
+		return " (another mount hides tracefs: mount it there again)";
+	if (code != EACCES && code != EPERM)
+		return "";
+	if (is_locked_down())
+		return " (the kernel is locked down: boot with lockdown=integrity)";
+	return geteuid() ? " (run as root, or mount -o remount,uid=USER /sys/kernel/tracing: the "
+			   "kernel lets a group of tracefs only read)"
+			 : " (root of a container needs CAP_DAC_OVERRIDE and tracefs of the host)";
+}
+
 static int write_file(struct instance *instance, const char *file, const char *value,
 		      struct error *err)
 {
@@ -98,8 +127,8 @@ static int write_file(struct instance *instance, const char *file, const char *v
 		code = errno;
 	if (fd >= 0)
 		close(fd);
-	return code ? fail(err, code, "cannot write %s to %s/%s: %s", value,
-			   instance_name(instance), file, strerror(code))
+	return code ? fail(err, code, "cannot write %s to %s/%s: %s%s", value,
+			   instance_name(instance), file, strerror(code), remedy(code))
 		    : 0;
 }
 
@@ -180,34 +209,6 @@ static int open_dir(struct tracefs_instance *tracefs, const char *name)
 
 	tracefs_put_tracing_file(path);
 	return fd;
-}
-
-/* A kernel that is locked down for confidentiality refuses every file of tracefs, to root, too. */
-static bool is_locked_down(void)
-{
-	FILE *file = fopen("/sys/kernel/security/lockdown", "re");
-	char text[128] = "";
-
-	if (file) {
-		(void)!fread(text, 1, sizeof(text) - 1, file);
-		fclose(file);
-	}
-	return strstr(text, "[confidentiality]");
-}
-
-/* The next step for a user who may not make an instance. */
-static const char *remedy(int code)
-{
-	if (code == EROFS)
-		return " (in a container, mount tracefs writable)";
-	if (code == ENOENT) /* the list of mounts has it */
-		return " (another mount hides tracefs: mount it there again)";
-	if (code != EACCES && code != EPERM)
-		return "";
-	if (is_locked_down())
-		return " (the kernel is locked down: boot with lockdown=integrity)";
-	return geteuid() ? " (run as root)"
-			 : " (root of a container needs CAP_DAC_OVERRIDE and tracefs of the host)";
 }
 
 /* Before the instance exists: a kill at any moment leaves none. */

@@ -22,9 +22,9 @@ enum {
 struct plan_input {
 	int cpus;
 	size_t subbuf_bytes;
-	uint64_t memory;    /* bytes that this process may use, see plan_memory() */
-	uint64_t disk;      /* free bytes of the spools' file system: memory is a file there */
-	uint64_t spool_max; /* most bytes of all spools, memory and files; 0: no bound */
+	uint64_t memory;       /* bytes that this process may use, see plan_memory() */
+	uint64_t disk;         /* free bytes of the spools' file system: memory is a file there */
+	uint64_t spool_max;    /* most bytes of all spools, memory and files; 0: no bound */
 	uint64_t spool_memory; /* most bytes of all spools in memory; 0: no further bound */
 };
 

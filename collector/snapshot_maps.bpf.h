@@ -11,9 +11,9 @@
 #include <bpf/bpf_helpers.h>
 
 /*
- * A function that the verifier checks once, with any arguments, and not anew on every way to it. Its
- * pointers may be NULL, and after it the caller's variables that it may change are unknown. Without
- * such functions in the loops, Linux 7.3 stores 600 MB of the verifier's states.
+ * A function that the verifier checks once, with any arguments, and not anew on every way to it.
+ * Its pointers may be NULL, and after it the caller's variables that it may change are unknown.
+ * Without such functions in the loops, Linux 7.3 stores 600 MB of the verifier's states.
  */
 #define CHECKED_ONCE __attribute__((noinline))
 

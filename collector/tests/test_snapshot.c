@@ -150,7 +150,8 @@ static void the_verifier_has_little_work(enum snapshot_way way)
 	int loaded = 0;
 
 	check(snapshot_new(&snapshot, way, 200, NULL) == 0);
-	bpf_object__for_each_program(program, snapshot->object) {
+	bpf_object__for_each_program(program, snapshot->object)
+	{
 		struct bpf_prog_info info = {0};
 		__u32 size = sizeof(info);
 
