@@ -5,9 +5,11 @@
     kills.py [--count N] [--seed N] [--json]
 
 The moments take turns: while it starts, once its tape exists; while it records a page-fault storm;
-around the cuts of a rotation; while it ends. Half of the kills hit its whole process group.
-Each tape must be readable, with events if the recorder had said that it records, and tracing must
-be off within a second. Exit status 1 otherwise. Needs root.
+around the cuts of a rotation; while it defers; while a flight recorder writes a tape; while it
+ends. Half of the kills hit its whole process group. Each tape must be readable, with events if the
+recorder had said that it records, and tracing must be off within a second. Only a flight recorder
+may leave no tape; what it leaves half written goes with the next one. Exit status 1 otherwise.
+Needs root.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pagetape.recording.tape_dir import TapeDir
 from pagetape.schemas.tape import is_tape
 
 PAGETAPE = (sys.executable, "-c", "from pagetape.cli import main; main()")
@@ -33,7 +36,20 @@ INSTANCES = Path("/sys/kernel/tracing/instances")
 STORM = Path(__file__).parents[2] / "collector/bench/storm.py"
 
 # Longest time from the begin of each moment to the kill, seconds.
-MOMENTS = {"starts": 0.8, "records": 3.0, "rotates": 3.0, "ends": 0.6}
+MOMENTS = {
+    "starts": 0.8,
+    "records": 3.0,
+    "rotates": 3.0,
+    "defers": 3.0,
+    "flies": 1.5,
+    "ends": 0.6,
+}
+_OPTIONS = {
+    "rotates": ("--rotate", "1s"),
+    "defers": ("--defer",),
+    "flies": ("--ring", "2s"),
+}
+_SERIES = ("rotates", "flies")
 
 _AIM_S = 1.0  # from the kill to the end of tracing
 _GONE_S = 10.0  # ... that is waited for the instance's end
@@ -118,20 +134,15 @@ def _read(tape: Path, made: Path) -> tuple[int, str]:
 
 def _started(moment: str, directory: Path) -> subprocess.Popen[str]:
     """A recorder in a process group of its own."""
-    argv = [*PAGETAPE, "record", "--events", "page"]
-    if moment == "rotates":
-        argv += ["-o", str(directory / "tapes"), "--rotate", "1s"]
-    else:
-        argv += ["-o", str(directory / "t.tape")]
+    out = directory / ("tapes" if moment in _SERIES else "t.tape")
+    argv = [*PAGETAPE, "record", "--events", "page", "-o", str(out), *_OPTIONS.get(moment, ())]
     return subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def _reach(moment: str, running: subprocess.Popen[str], directory: Path) -> bool:
     """Wait for the begin of the moment; whether the recorder records by then."""
-    if (
-        _until(lambda: _tapes(directory) or running.poll() is not None, time.monotonic(), _WAIT_S)
-        is None
-    ):
+    begun = (lambda: _instance(running.pid)) if moment == "flies" else (lambda: _tapes(directory))
+    if _until(lambda: begun() or running.poll() is not None, time.monotonic(), _WAIT_S) is None:
         raise TimeoutError("the recorder makes no tape")
     if moment == "starts":
         return False
@@ -141,7 +152,16 @@ def _reach(moment: str, running: subprocess.Popen[str], directory: Path) -> bool
     time.sleep(0.5)
     if moment == "ends":
         running.send_signal(signal.SIGINT)
+    if moment == "flies":
+        running.send_signal(signal.SIGUSR1)
+        return False
     return True
+
+
+def _left(directory: Path) -> bool:
+    """Whether the next recorder of the series leaves something half written."""
+    TapeDir(directory / "tapes", None).close()
+    return any((directory / "tapes").glob(".*.part"))
 
 
 def kill(moment: str, dice: random.Random, directory: Path, off_s: float = _AIM_S) -> Kill:
@@ -159,15 +179,17 @@ def kill(moment: str, dice: random.Random, directory: Path, off_s: float = _AIM_
     found = [_read(tape, directory / f"{n}.made") for n, tape in enumerate(_tapes(directory))]
     events = sum(nr for nr, _ in found)
     wrong = next((why for _, why in found if why), "")
-    if not found:
+    if moment == "flies":
+        wrong = wrong or ("a half-written tape stayed" if _left(directory) else "")
+    elif not found:
         wrong = "no tape"
     elif recorded and not events:
         wrong = "no event"
-    elif tracing_s is None or tracing_s > off_s:
+    if tracing_s is None or tracing_s > off_s:
         wrong = "tracing did not end"
     elif gone_s is None:
         wrong = "the instance stayed"
-    readable = bool(found) and not any(why for _, why in found)
+    readable = not any(why for _, why in found)
     tape = bool(found)
     return Kill(moment, group, after_s, tracing_s, gone_s, tape, readable, events, wrong)
 

@@ -39,6 +39,7 @@ from pagetape.recording.exact import (
 from pagetape.recording.sampling import Placed, Sampling
 from pagetape.recording.stacks import Frames
 from pagetape.recording.status import SILENT, Look, Status
+from pagetape.recording.tape_dir import SPOOLS
 from pagetape.recording.triggers import NOTHING, Firing, Watch
 from pagetape.recording.workload import Workload
 from pagetape.sampler import Sample
@@ -359,7 +360,7 @@ def _directory(spool: Spool | None, above: Path) -> Iterator[str]:
     if spool is not None:
         yield str(spool.path)
         return
-    with temporary.temporary(above, ".pagetape.") as directory:
+    with temporary.temporary(above, SPOOLS) as directory:
         yield str(directory)
 
 

@@ -21,6 +21,8 @@ from pagetape import answer
 from pagetape.schemas.tape import TapeError, is_tape
 from pagetape.tapes import series, temporary
 
+SPOOLS = ".pagetape."  # prefix of a directory for spools that no kill leaves to be read
+
 _NAME = re.compile(r"-(\d{4}-\d\d-\d\dT\d{6}Z)(?:-(\d+))?\.tape$")
 
 
@@ -58,7 +60,8 @@ class TapeDir:
         self._since = datetime.now(UTC).isoformat(timespec="seconds")
         self.made = 0
         self.removed = 0
-        temporary.remove_leftovers(directory, f".{self._host}-")
+        for prefix in (f".{self._host}-", SPOOLS):
+            temporary.remove_leftovers(directory, prefix)
 
     def mark(self) -> dict[str, Any]:
         """Facts of the next tape: its recorder and its number."""
