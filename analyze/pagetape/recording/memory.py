@@ -32,7 +32,7 @@ _MIB = 1 << 20
 # series in 30 minutes of a storm on a slow disk; a live test runs at the least limit.
 _DECODING = 72 * _MIB
 _DEFERRED = 44 * _MIB
-_SERIES = 24 * _MIB  # the next tape, while the last one is still written
+_SERIES = 32 * _MIB  # the next tape, while the last one is still written
 _SNAPSHOT = 12 * _MIB
 _SNAPSHOT_SHARE = 1 << 13  # of the machine's memory: 128 MiB for each TiB
 _CPU = 708 << 10  # least spool of a CPU: plan.h

@@ -114,9 +114,9 @@ class Rotation:
         assert self._tape is not None
         self._tape.end(end)
         self._tape.close()
-        self._done(self._tape.path)
-        self._tape = None
-        self._tape_dir.tidy()
+        closed, self._tape = self._tape.path, None
+        self._done(closed)
+        self._tape_dir.tidy(closed)
 
     def close(self) -> None:
         if self._tape is not None:
