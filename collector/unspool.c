@@ -86,7 +86,7 @@ static int settle_overrun(struct unspool *u, struct cursor *c, uint64_t overrun,
 	c->row.overrun = exact ? counted : known + rest;
 	c->before.overrun += known + rest;
 	c->before_unknown = c->before_unknown || nr_unknown;
-	if (nr_unknown == 1 && exact)
+	if (nr_unknown == 1 && exact && rest) /* else a part of the spool is damaged */
 		unknown->events = rest;
 	else
 		return lose_somewhere(u, c->cpu, rest, err);

@@ -56,15 +56,14 @@ def _small_pool() -> Iterator[None]:
 
     Its own one keeps 20 MB more in the process of a recorder.
     """
-    before = os.environ.get(_POOL)
+    if _POOL in os.environ:  # the user's choice
+        yield
+        return
     os.environ[_POOL] = "system"
     try:
         yield
     finally:  # the recorded command has the environment of its caller
-        if before is None:
-            del os.environ[_POOL]
-        else:
-            os.environ[_POOL] = before
+        del os.environ[_POOL]
 
 
 class Commands(click.Group):

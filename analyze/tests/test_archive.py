@@ -22,6 +22,7 @@ from pagetape.export import archive as archive_module
 from pagetape.export import stage as stage_module
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError, Writer
+from pagetape.tapes import temporary
 
 Run = Callable[..., Any]
 
@@ -466,3 +467,72 @@ def test_a_lock_of_another_user_ends_in_one_line(
         archive_module.archive(Tape(dressed), fleet)
     os.close(fd)
     assert archive_module.archive(Tape(dressed), fleet).made
+
+
+def _with_host(tape: Path, target: Path, host: str) -> Path:
+    old = Tape(tape)
+    with Writer(target, old.facts | {"host": host}) as writer:
+        for name in old.tables:
+            for batch in old.batches(name):
+                writer.write(name, batch)
+    return target
+
+
+def test_a_long_name_of_the_host_has_a_place(dressed: Path, tmp_path: Path, pagetape: Run) -> None:
+    """100 characters may be 300 bytes, and a file system has names of 255."""
+    long = _with_host(dressed, tmp_path / "long.tape", "日" * 100)
+    assert pagetape("archive", long, dressed, "-o", tmp_path / "fleet").status == 0
+    assert not list((tmp_path / "fleet").glob(".archive-*"))
+
+
+@pytest.mark.parametrize("what", ["a directory", "no permission"])
+def test_a_tape_without_a_place_leaves_nothing_and_names_the_place(
+    what: str, dressed: Path, small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    if what == "no permission" and not os.geteuid():
+        pytest.skip("root may write everywhere")
+    fleet = tmp_path / "fleet"
+    assert pagetape("archive", dressed, "-o", fleet).status == 0
+    (file,) = (fleet / "event").rglob("*.parquet")
+    file.unlink()
+    if what == "a directory":
+        file.mkdir()
+    else:
+        file.parent.chmod(0o500)
+    said = pagetape("archive", dressed, "-o", fleet, "--force")
+    assert (said.status, said.err.count("\n")) == (1, 1)
+    assert "event/host=web-1-a/date=2026-11-21" in said.err and str(dressed) in said.err
+    assert not list(fleet.glob(".archive-*"))
+    assert pagetape("archive", small, "-o", fleet).status == 0
+
+
+def test_a_stage_that_cannot_be_finished_stops_no_other_tape(
+    dressed: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    fleet = tmp_path / "fleet"
+    stage = _plant(fleet, {"where": PLACE, "old": []})
+    (fleet / "event" / PLACE).mkdir(parents=True)
+    said = pagetape("archive", dressed, "-o", fleet)
+    assert said.status == 0 and f"{stage}: cannot be finished" in said.err
+    assert len(list((fleet / "event").rglob("boot-*.parquet"))) == 2
+
+
+def test_directories_of_a_shared_archive_are_shared(
+    dressed: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    fleet = tmp_path / "fleet"
+    fleet.mkdir()
+    fleet.chmod(0o1777)
+    assert pagetape("archive", dressed, "-o", fleet).status == 0
+    for path in fleet.rglob("*"):
+        assert (path.stat().st_mode & 0o1033 == 0o1033) == path.is_dir()
+
+
+def test_a_deep_directory_of_another_user_is_left_alone(tmp_path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("only root can give a directory to another user")
+    path = tmp_path / "theirs"
+    path.mkdir()
+    os.chown(path, 65534, 65534)
+    temporary.remove(path)
+    assert path.exists()

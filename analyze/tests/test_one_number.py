@@ -167,18 +167,20 @@ def _gap(events: int | None, from_ts: int | None = 5, to_ts: int | None = 9) -> 
     return {"cpu": 0, "from_ts": from_ts, "to_ts": to_ts, "events": events}
 
 
-LOSSES: dict[str, tuple[list[dict[str, Any]], int | None, int | None]] = {
-    "sized": ([_gap(3), _gap(4)], 7, 7),
-    "one without a size": ([_gap(3), _gap(None)], 8, 8),
-    "several without, and their sum": ([_gap(None), _gap(None), _gap(6, None, None)], 6, 6),
-    "one that goes on in the next tape": ([_gap(None)], 0, None),
-    "one that goes on, beside others": ([_gap(3), _gap(None)], 3, None),
-    "a ring without counts": ([_gap(None)], None, None),
+# Gaps, and what the ring counts as overwritten and as refused; the total.
+LOSSES: dict[str, tuple[list[dict[str, Any]], int | None, int, int | None]] = {
+    "sized": ([_gap(3), _gap(4)], 7, 0, 7),
+    "one without a size": ([_gap(3), _gap(None)], 8, 0, 8),
+    "several without, and their sum": ([_gap(None), _gap(None), _gap(6, None, None)], 6, 0, 6),
+    "one that goes on in the next tape": ([_gap(None)], 0, 0, None),
+    "one that goes on, beside others": ([_gap(3), _gap(None)], 3, 0, None),
+    "one that goes on, beside refused events": ([_gap(2, None, None), _gap(None)], 0, 2, None),
+    "a ring without counts": ([_gap(None)], None, 0, None),
 }
 
 
 @pytest.mark.parametrize("case", LOSSES)
 def test_the_loss_of_a_cpu_is_a_number_only_where_something_counts_it(case: str) -> None:
-    gaps, overrun, total = LOSSES[case]
-    ring = {"cpu": 0, "overrun": overrun, "commit_overrun": 0, "dropped": 0}
+    gaps, overrun, refused, total = LOSSES[case]
+    ring = {"cpu": 0, "overrun": overrun, "commit_overrun": refused, "dropped": 0}
     assert by_cpu(gaps, [ring]) == {0: total}

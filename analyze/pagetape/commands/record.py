@@ -50,8 +50,14 @@ def _saved(path: Path) -> str:
     return (
         f"{path}: {why}{answer.amount(info['stored'], 'event')} in {info['duration_s']:.1f} s,"
         f" {answer.size(info['bytes'])}{each}, snapshots: {snapshots(info)},"
-        f" {Loss.of(tape, closed=True)}" + (f", {spooled(info)}" if info["spool"]["full_s"] else "")
+        f" {Loss.of(tape, closed=True)}{_full(info)}"
     )
+
+
+def _full(info: dict[str, Any]) -> str:
+    """How long no event could be spooled; what waits in the spool is of the next tape."""
+    seconds = info["spool"]["full_s"]
+    return f", the spool was full for {seconds:.1f} s" if seconds else ""
 
 
 class _TriggerType(click.ParamType[Trigger | None]):
@@ -301,7 +307,7 @@ def _demand(given: dict[str, Any], wanted: Wanted) -> Demand:
         exact=wanted.kind != "proc",
         defer=given["defer"],
         may_defer=not flies and given["rotate"] is None and given["private"] is None,
-        series=given["rotate"] is not None,
+        series=flies or given["rotate"] is not None,
         held=int(given["ring_memory"]) if flies else 0,
         ring_kb=int((given["buffer"] or 0) // 1024),
     )

@@ -28,6 +28,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pagetape import console
 from pagetape.export import stage
 from pagetape.schemas import TABLES, Table
 from pagetape.schemas.tape import Tape, TapeError, stored_schema
@@ -66,10 +67,9 @@ class Archived:
 
 
 def _word(value: object) -> str:
-    """A fact as a component of a path."""
-    return (
-        re.sub(r"[^\w.-]+", "-", "" if value is None else str(value)).strip("-.")[:100] or "unknown"
-    )
+    """A fact as a component of a path, of at most 100 bytes."""
+    text = re.sub(r"[^\w.-]+", "-", "" if value is None else str(value)).strip("-.")
+    return text.encode()[:100].decode(errors="ignore") or "unknown"
 
 
 def _identity(tape: Tape, start: int | None) -> str:
@@ -231,13 +231,16 @@ def archive(tape: Tape, directory: Path, *, replace: bool = False) -> Archived:
         with stage.opened(stage.open_archive(directory)) as fd:
             place = _Place(directory, fd, file_name(tape), tables)
             with stage.alone(fd, directory):  # another process may have moved some of its files
-                stage.settle_left(directory, fd)
+                for problem in stage.settle_left(directory, fd):
+                    console.report(problem)
                 there = place.has(contents, replace=replace, tape=tape)
             made = not there and _put(tape, place, contents, mode, replace=replace)
             size = place.bytes()
     except OSError as e:
         if isinstance(e, TapeError):
             raise
-        raise TapeError(e.errno, f"{directory}: {e.strerror or e}") from e
+        raise TapeError(
+            e.errno, f"{tape.path}: not archived: {directory}: {e.strerror or e}"
+        ) from e
     rows = sum(tape.num_rows(name) for name in tables)
     return Archived(str(tape.path), len(tables), len(tables) if made else 0, rows, size)

@@ -21,7 +21,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -58,14 +58,17 @@ def open_archive(directory: Path) -> int:
 def enter(archive: int, parts: Sequence[str], mode: int | None = None) -> int:
     """A descriptor of a directory below the archive; with `mode`, missing ones are made.
 
-    Raises FileNotFoundError, or NotADirectoryError if a part is a link or no directory.
+    Who may write the archive may write a new directory, too. Raises FileNotFoundError, or
+    NotADirectoryError if a part is a link or no directory.
     """
     here = os.dup(archive)
     for part in parts:
+        made = False
         with opened(here):
             if mode is not None:
                 with contextlib.suppress(FileExistsError):
-                    os.mkdir(part, mode, dir_fd=here)
+                    os.mkdir(part, 0o700, dir_fd=here)
+                    made = True
             try:
                 below = os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
             except OSError as e:
@@ -73,8 +76,31 @@ def enter(archive: int, parts: Sequence[str], mode: int | None = None) -> int:
                     raise
                 why = f"{'/'.join(parts)}: {part} is a link or no directory"
                 raise OSError(errno.ENOTDIR, f"{why}; an archive has neither in this place") from e
+        if made and mode is not None:
+            os.fchmod(below, mode | _shared(archive))
         here = below
     return here
+
+
+def _shared(archive: int) -> int:
+    """Permissions that let everybody write who may write the archive; with its sticky bit."""
+    mode = os.fstat(archive).st_mode
+    return mode & 0o1022 | (mode & 0o022) >> 1
+
+
+def _check_places(archive: int, tables: Iterable[str], where: str, mode: int) -> None:
+    """Make the directories of the places; raises OSError for a place that cannot get its file."""
+    *parts, name = where.split("/")
+    for table in tables:
+        place = "/".join((table, *parts))
+        try:
+            with opened(enter(archive, [table, *parts], mode)) as below:
+                if not os.access(f"/proc/self/fd/{below}", os.W_OK | os.X_OK):
+                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+                if exists(below, name) and is_directory(below, name):
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+        except (PermissionError, IsADirectoryError) as e:
+            raise OSError(e.errno, f"{place}: {e.strerror}") from e
 
 
 def exists(directory: int, name: str) -> bool:
@@ -84,6 +110,11 @@ def exists(directory: int, name: str) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def is_directory(directory: int, name: str) -> bool:
+    """Whether the file of that name is a directory."""
+    return stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
 
 
 def open_file(directory: int, name: str) -> BinaryIO | None:
@@ -147,6 +178,7 @@ class Stage:
         The tables `old` lose theirs.
         """
         assert _WHERE.fullmatch(where), where
+        _check_places(self._archive, [*_tables(self._fd), *old], where, mode)
         with self.create(_PLAN, 0o600) as plan:
             plan.write(json.dumps({"where": where, "old": list(old), "mode": mode}).encode())
             plan.flush()
@@ -170,17 +202,26 @@ def staged(directory: Path, archive: int) -> Iterator[Stage]:
         yield Stage(fd, path.name, archive)
 
 
-def settle_left(directory: Path, archive: int) -> None:
-    """Finish what killed processes of this user left complete, and remove the rest."""
+def settle_left(directory: Path, archive: int) -> list[str]:
+    """Finish what killed processes of this user left complete, and remove the rest.
+
+    Returns a line for each stage that cannot be finished; it stays.
+    """
     temporary.remove_leftovers(directory, PREFIX)
+    problems = []
     for name in filter(_READY.fullmatch, os.listdir(archive)):
         try:
             stage = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=archive)
         except OSError:  # no stage
             continue
         with opened(stage):
-            if _is_own(stage):
+            if not _is_own(stage):
+                continue
+            try:
                 _settle(stage, name, archive)
+            except OSError as e:
+                problems.append(f"{directory / name}: cannot be finished: {e.strerror}")
+    return problems
 
 
 def _plan(stage: int) -> tuple[str, list[str], int] | None:
@@ -198,8 +239,18 @@ def _plan(stage: int) -> tuple[str, list[str], int] | None:
     return (where, old, mode & 0o755) if sound and isinstance(mode, int) else None
 
 
+def _tables(stage: int) -> list[str]:
+    """The tables that have a file in the stage, `event` last."""
+    files = [one.removesuffix(_STAGED) for one in os.listdir(stage) if one.endswith(_STAGED)]
+    tables = [table for table in files if table != _PLAN and _TABLE.fullmatch(table)]
+    return sorted(tables, key=lambda table: table == "event")
+
+
 def _settle(stage: int, name: str, archive: int) -> None:
-    """Move the files of a complete stage into their places, and remove the stage."""
+    """Move the files of a complete stage into their places, and remove the stage.
+
+    Without locks, another process of this user may do the same: what is gone is in its place.
+    """
     plan = _plan(stage)
     if plan is None:
         return
@@ -211,11 +262,11 @@ def _settle(stage: int, name: str, archive: int) -> None:
             opened(enter(archive, [table, *parts])) as place,
         ):
             os.unlink(file, dir_fd=place)
-    tables = [one.removesuffix(_STAGED) for one in os.listdir(stage) if one.endswith(_STAGED)]
-    tables = [table for table in tables if table != _PLAN and _TABLE.fullmatch(table)]
-    for table in sorted(tables, key=lambda table: table == "event"):
+    for table in _tables(stage):
         with opened(enter(archive, [table, *parts], mode)) as place:
-            os.rename(table + _STAGED, file, src_dir_fd=stage, dst_dir_fd=place)
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(table + _STAGED, file, src_dir_fd=stage, dst_dir_fd=place)
             os.fsync(place)
-    os.unlink(_PLAN + _STAGED, dir_fd=stage)
-    os.rmdir(name, dir_fd=archive)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_PLAN + _STAGED, dir_fd=stage)
+        os.rmdir(name, dir_fd=archive)

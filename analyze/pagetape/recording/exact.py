@@ -246,7 +246,8 @@ class ExactSnapshots:
 
     `max_ms` limits each hold of a zone's lock and of the CPUs; None: the default of the way.
     Create it before the recording, call take() during the recording, and close() after it:
-    loading and unloading allocate megabytes.
+    loading and unloading allocate megabytes. Only the programs of the second way are loaded in
+    take(), before the instant of the snapshot.
     """
 
     def __init__(self, max_ms: float | None = None, *, locked: bool = False) -> None:
@@ -263,7 +264,8 @@ class ExactSnapshots:
     def take(self, number: int) -> Exact:
         """A snapshot now, as exact as this machine allows."""
         first = self._first.take(number)
-        if first.why is None or self._first.refused or self._locked:
+        found = first.facts and not first.facts["mismatches"]
+        if first.why is None or not found or self._locked:
             return first
         self._second = self._second or _Loaded(self._max_ms or SECOND_MS, locked=True)
         second = self._second.take(number)

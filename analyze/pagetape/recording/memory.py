@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The memory of a recorder, and how it keeps within a limit.
 
-The limit is that of `record --memory`, or what the machine and the control group allow. The parts:
+The limit is that of `record --memory`, or what the machine and the control group allow. The
+recorded command and other processes of the group take their memory from the same limit of the
+group, and are not counted here. The parts:
 
     process    Python, Arrow, the decoder and the tables. It has an upper bound: no part grows with
-               the events. The files of its libraries come in addition: they are in its RSS, but
-               the kernel drops them where memory is short.
+               the events.
+    libraries  files of programs. They are in the RSS and count against `--memory`; where a control
+               group is short of memory, the kernel drops them.
     snapshot   programs and maps of the exact snapshot, in the kernel
     rings      ftrace's buffers, in the kernel. No control group counts them, so they count
                against `--memory` alone.
@@ -20,7 +23,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from pagetape import answer
@@ -28,11 +30,12 @@ from pagetape.schemas.tape import TapeError
 
 _MIB = 1 << 20
 
-# Measured with limits of a control group, without and with a load of 4 million events/s, and of a
-# series in 30 minutes of a storm on a slow disk; a live test runs at the least limit.
-_DECODING = 72 * _MIB
+# Measured with limits of a control group, without and with a storm of page faults beside it, and of
+# a series in 30 minutes of a storm on a slow disk; a live test runs at the least limit. They have
+# the kernel's own memory of the process, too: page tables, inodes.
+_DECODING = 88 * _MIB
 _DEFERRED = 44 * _MIB
-_SERIES = 32 * _MIB  # the next tape, while the last one is still written
+_SERIES = 32 * _MIB  # the next tape, or the ring, while the last tape is still written
 _SNAPSHOT = 12 * _MIB
 _SNAPSHOT_SHARE = 1 << 13  # of the machine's memory: 128 MiB for each TiB
 _CPU = 708 << 10  # least spool of a CPU: plan.h
@@ -64,8 +67,9 @@ class Memory:
 
     def words(self, limit: Limit) -> str:
         """'at most 214 MB of memory, and 67 MB for rings in the kernel'."""
-        own = self.process + self.snapshot + self.spools + self.held
-        own = min(own + _LIBRARIES, limit.bytes)
+        own = self.process + self.snapshot + self.spools + self.held + _LIBRARIES
+        if not limit.whole:
+            own = min(own, limit.bytes)
         rings = f"{answer.size(self.rings)} for rings in the kernel"
         return f"at most {answer.size(own)} of memory, and {rings}"
 
@@ -80,7 +84,7 @@ class Demand:
     may_defer: bool  # whether the recorder may choose to
     series: bool = False  # from tape to tape
     held: int = 0  # most bytes of a flight recorder
-    ring_kb: int = 0  # of each CPU; 0: by the machine
+    ring_kb: int = 0  # of each CPU, as the user wants; 0: by the machine
     machine: int = field(default_factory=_machine)  # bytes of its memory
 
 
@@ -90,16 +94,17 @@ class Limit:
 
     bytes: int
     whose: str  # "--memory", or "the control group or machine"
-    rings_count: bool
+    whole: bool  # rings and libraries count
 
     @classmethod
     def of(cls, wanted: float | None) -> Limit:
-        """The limit of --memory, or else of this process."""
+        """The limit of --memory, or of this process if that is less."""
         from pagetape._collector import memory_limit
 
-        if wanted is not None:
+        most = memory_limit()
+        if wanted is not None and wanted <= most:
             return cls(int(wanted), "--memory", True)
-        return cls(memory_limit(), "the control group or the machine", False)
+        return cls(most, "the control group or the machine", False)
 
 
 def fit(demand: Demand, limit: Limit) -> Memory:
@@ -115,7 +120,7 @@ def fit(demand: Demand, limit: Limit) -> Memory:
 def _least(demand: Demand, limit: Limit) -> Memory:
     """The least memory of a recording."""
     ring = _usual_ring(demand)
-    if limit.rings_count and not demand.ring_kb:
+    if limit.whole and not demand.ring_kb:
         ring = min(ring, _LEAST_RING)
     return Memory(
         process=(_DEFERRED if demand.defer else _DECODING) + demand.series * _SERIES,
@@ -137,8 +142,8 @@ def _usual_ring(demand: Demand) -> int:
 
 def _counted(memory: Memory, limit: Limit) -> int:
     """The bytes of it that count against the limit."""
-    rings = memory.rings if limit.rings_count else 0
-    return memory.process + memory.snapshot + rings + memory.spools + memory.held
+    others = memory.rings + _LIBRARIES if limit.whole else 0
+    return memory.process + memory.snapshot + memory.spools + memory.held + others
 
 
 def _larger(least: Memory, demand: Demand, left: int) -> Memory:
@@ -155,22 +160,19 @@ def _larger(least: Memory, demand: Demand, left: int) -> Memory:
 
 def _refusal(demand: Demand, limit: Limit) -> str:
     """The line with what the recording needs, and what needs less."""
-    needed = _counted(_least(demand, limit), limit)
-    less = [
-        f"{words} needs {answer.size(size)}"
-        for words, size in _cheaper(demand, limit)
-        if size <= limit.bytes
-    ]
+    last = replace(demand, defer=demand.defer or demand.may_defer)
+    needed = answer.size(_counted(_least(last, limit), limit))
+    cheaper = {
+        "--snapshot proc": replace(last, exact=False),
+        "a --buffer of 1MB": replace(last, ring_kb=1024),
+        "both": replace(last, exact=False, ring_kb=1024),
+    }
+    less = []
+    for words, one in cheaper.items():
+        size = _counted(_least(one, limit), limit)
+        if size <= limit.bytes and one != last and not (words == "both" and less):
+            less.append(f"{words} needs {answer.size(size)}")
     most = f"{limit.whose} allows {answer.size(limit.bytes)}"
     next_step = "; ".join(less) or "raise the limit"
-    return f"this recording needs {answer.size(needed)} of memory, and {most}: {next_step}"
-
-
-def _cheaper(demand: Demand, limit: Limit) -> Iterator[tuple[str, int]]:
-    """Options that need less memory, and how much they need."""
-    without = replace(demand, exact=False)
-    if demand.exact:
-        yield "--snapshot proc", _counted(_least(without, limit), limit)
-    if not demand.defer and demand.may_defer:
-        both = "--defer --snapshot proc" if demand.exact else "--defer"
-        yield both, _counted(_least(replace(without, defer=True), limit), limit)
+    how = " even if it does not decode" if demand.may_defer and not demand.defer else ""
+    return f"this recording needs {needed} of memory{how}, and {most}: {next_step}"

@@ -40,14 +40,14 @@ class Status:
         self._memory = memory
         self.armed: Sequence[str] = ()  # triggers
         self._quiet = quiet
-        self._live = live and not quiet and sys.stderr.isatty()
+        self._live = live and not quiet and sys.stderr is not None and sys.stderr.isatty()
         self._shown = False
         self._before: Look | None = None
 
     def _print(self, text: str) -> None:
         erase, self._shown = _ERASE if self._shown else "", False
-        # After a hangup the terminal is gone (EIO); a closed stderr raises ValueError.
-        with contextlib.suppress(OSError, ValueError):
+        # After a hangup the terminal is gone (EIO); a closed stderr raises ValueError, or is None.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(erase + text)
             sys.stderr.flush()
 

@@ -9,6 +9,7 @@ import queue
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -42,7 +43,8 @@ class Workload:
         self._argv = argv
         self._duration = duration
         self._on_second = on_second
-        self._stdout = _STDERR if to_stderr else None
+        stderr = subprocess.DEVNULL if sys.stderr is None else _STDERR
+        self._stdout = stderr if to_stderr else None
         self._deadline = float("inf")
         self._child: subprocess.Popen[bytes] | None = None
         self._stopped = False

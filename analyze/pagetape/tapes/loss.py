@@ -25,15 +25,18 @@ def by_cpu(
     without times that has the sum of several. None if they do not.
     """
     counted: dict[int, int | None] = {}
+    refused: Counter[int] = Counter()
     for ring in rings:
+        refused[ring["cpu"]] += (ring["commit_overrun"] or 0) + (ring["dropped"] or 0)
         counts = [ring[name] for name in ("overrun", "commit_overrun", "dropped")]
         before = counted.get(ring["cpu"], 0)
         counted[ring["cpu"]] = None if before is None or None in counts else before + sum(counts)
     known: Counter[int] = Counter()
-    unsized, summed = set(), set()
+    unsized = set()
+    untimed: Counter[int] = Counter()  # the sum of gaps, and what the ring refused
     for gap in gaps:
         if gap["from_ts"] is None and gap["to_ts"] is None:
-            summed.add(gap["cpu"])
+            untimed[gap["cpu"]] += gap["events"] or 0
         known[gap["cpu"]] += gap["events"] or 0
         if gap["events"] is None:
             unsized.add(gap["cpu"])
@@ -42,7 +45,7 @@ def by_cpu(
         of_ring = counted.get(cpu)
         if cpu not in unsized:
             return known[cpu]
-        if of_ring is None or (of_ring <= known[cpu] and cpu not in summed):
+        if of_ring is None or (of_ring <= known[cpu] and untimed[cpu] <= refused[cpu]):
             return None  # of a gap that goes on in the next tape of a series
         return max(known[cpu], of_ring)
 

@@ -255,12 +255,18 @@ def _file_mode(path: Path, inputs: Sequence[Path]) -> int:
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether writing to `path` replaces nothing: it is a pipe, a terminal or /dev/null."""
+    """Whether writing to `path` replaces nothing: it is a pipe, a terminal or /dev/null.
+
+    A FIFO with a name, of another user than root, may have a reader who may not read the tape.
+    """
     try:
-        mode = path.stat().st_mode
+        found = path.stat()
     except OSError:
         return False
-    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+    if not stat.S_ISFIFO(found.st_mode):
+        return stat.S_ISCHR(found.st_mode)
+    named = Path(os.path.realpath(path)).exists()
+    return not named or found.st_uid in (0, os.geteuid())
 
 
 def check_file_free(

@@ -23,7 +23,7 @@ from pagetape.tapes.spool import Found
 MARK = "series"
 
 _REMOVED = ".pagetape-removed"  # a line of JSON for each removed tape, the oldest first
-_HIDDEN = ".*.tape.????????.part"  # a tape until it is complete: tapes/temporary.py
+_HIDDEN = f".*.tape.{'[0-9a-f]' * 8}.part"  # a tape until it is complete: tapes/temporary.py
 _MOST_LINES = 10_000
 _MOST_BYTES = 1 << 24
 
@@ -62,8 +62,9 @@ def is_directory_of_tapes(path: Path) -> bool:
 
 
 def _found(directory: Path) -> list[Path]:
-    """What may be tapes in the directory, the hidden ones last."""
-    return [*sorted(directory.glob("*.tape")), *sorted(directory.glob(_HIDDEN))]
+    """What may be tapes in the directory; a hidden one that gets its name meanwhile is in it."""
+    hidden = sorted(directory.glob(_HIDDEN))
+    return [*sorted(directory.glob("*.tape")), *(one for one in hidden if one.exists())]
 
 
 def removed(directory: Path) -> list[dict[str, Any]]:
@@ -91,11 +92,10 @@ def note_removed(directory: Path, row: dict[str, Any]) -> None:
 
 def describe(directory: Path) -> dict[str, Any]:
     """The tapes of a directory by name, with their states and bytes, and the removed ones."""
-    tapes: list[dict[str, Any]] = [
-        {"tape": path.name, "state": _state(path), "bytes": stored(path)}
-        for path in _found(directory)
-        if is_tape(path)
-    ]
+    tapes: list[dict[str, Any]] = []
+    for path in filter(is_tape, _found(directory)):
+        with contextlib.suppress(FileNotFoundError):  # removed, or renamed, meanwhile
+            tapes.append({"tape": path.name, "state": _state(path), "bytes": stored(path)})
     finished = sum(tape["bytes"] for tape in tapes if tape["state"] == "finished")
     return {
         "directory": str(directory),

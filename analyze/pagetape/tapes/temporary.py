@@ -54,11 +54,15 @@ def is_locked(path: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a directory with all that is in it."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
+    """Remove a file, or a directory of this user with all that is in it.
+
+    Another user may have put a directory of his own there, however deep.
+    """
+    if not path.is_dir() or path.is_symlink():
         path.unlink(missing_ok=True)
+    elif path.lstat().st_uid == os.geteuid():
+        with contextlib.suppress(RecursionError):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def remove_leftovers(directory: Path, prefix: str) -> None:
