@@ -138,7 +138,8 @@ def _directory(found: dict[str, Any]) -> str:
         ("finished", f"{answer.size(found['finished_bytes'])}, what --keep limits"),
         (
             "others",
-            f"{answer.size(found['other_bytes'])}, being recorded, unfinished, half written or unreadable",
+            f"{answer.size(found['other_bytes'])}, being recorded, unfinished, half written or"
+            " unreadable",
         ),
         (
             "removed",

@@ -167,7 +167,7 @@ def _refusal(demand: Demand, limit: Limit) -> str:
         "a --buffer of 1MB": replace(last, ring_kb=1024),
         "both": replace(last, exact=False, ring_kb=1024),
     }
-    less = []
+    less: list[str] = []
     for words, one in cheaper.items():
         size = _counted(_least(one, limit), limit)
         if size <= limit.bytes and one != last and not (words == "both" and less):
