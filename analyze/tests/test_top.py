@@ -77,7 +77,7 @@ class Stream:
 
     def lost(self) -> list[dict[str, int | None]]:
         sizes = (3, 4) if self._cuts < 2 else (None,)
-        return [{"cpu": 0, "events": nr} for nr in sizes]
+        return [{"cpu": 0, "from_ts": 1, "to_ts": 2, "events": nr} for nr in sizes]
 
     def rings(self) -> list[dict[str, int | None]]:
         return [{"cpu": 0, "overrun": None, "commit_overrun": None, "dropped": None}]

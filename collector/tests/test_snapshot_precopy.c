@@ -90,8 +90,8 @@ static void a_machine_that_changes_too_fast_is_never_shown_wrongly(void)
 	struct sim_options options = busy;
 
 	options.changes_per_ms = 20000;
-	options.max_us = 60;
-	check(exact_of(options, 3) < 3);
+	options.max_us = 50;
+	check(exact_of(options, 20) < 20);
 }
 
 static void pageblocks_that_change_their_type_are_exact(void)

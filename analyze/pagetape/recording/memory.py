@@ -9,7 +9,8 @@ group, and are not counted here. The parts:
                the events.
     libraries  files of programs. They are in the RSS and count against `--memory`; where a control
                group is short of memory, the kernel drops them.
-    snapshot   programs and maps of the exact snapshot, in the kernel
+    snapshot   programs and maps of the exact snapshot, in the kernel, and its tables: they have a
+               row for each free block, so a fragmented machine takes more
     rings      ftrace's buffers, in the kernel. No control group counts them, so they count
                against `--memory` alone.
     spools     sub-buffers on their way to the decoder, in files that stay in memory
@@ -24,6 +25,7 @@ from __future__ import annotations
 import errno
 import os
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from pagetape import answer
 from pagetape.schemas.tape import TapeError
@@ -34,10 +36,11 @@ _MIB = 1 << 20
 # a series in 30 minutes of a storm on a slow disk; a live test runs at the least limit. They have
 # the kernel's own memory of the process, too: page tables, inodes.
 _DECODING = 88 * _MIB
-_DEFERRED = 44 * _MIB
+_DEFERRED = 48 * _MIB
 _SERIES = 32 * _MIB  # the next tape, or the ring, while the last tape is still written
-_SNAPSHOT = 12 * _MIB
+_SNAPSHOT = 10 * _MIB
 _SNAPSHOT_SHARE = 1 << 13  # of the machine's memory: 128 MiB for each TiB
+_BLOCK = 640  # of a free block: its place in the maps and in the tables
 _CPU = 708 << 10  # least spool of a CPU: plan.h
 _LEAST_HELD = 8 * _MIB
 _LEAST_RING = _MIB
@@ -46,6 +49,15 @@ _LIBRARIES = 56 * _MIB
 
 def _machine() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _free_blocks() -> int:
+    """The free blocks of all zones now; 0 if nobody may know."""
+    try:
+        lines = Path("/proc/buddyinfo").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(word) for line in lines for word in line.split()[4:] if word.isdigit())
 
 
 @dataclass(frozen=True)
@@ -86,6 +98,7 @@ class Demand:
     held: int = 0  # most bytes of a flight recorder
     ring_kb: int = 0  # of each CPU, as the user wants; 0: by the machine
     machine: int = field(default_factory=_machine)  # bytes of its memory
+    free_blocks: int = field(default_factory=_free_blocks)
 
 
 @dataclass(frozen=True)
@@ -124,13 +137,17 @@ def _least(demand: Demand, limit: Limit) -> Memory:
         ring = min(ring, _LEAST_RING)
     return Memory(
         process=(_DEFERRED if demand.defer else _DECODING) + demand.series * _SERIES,
-        snapshot=_SNAPSHOT + demand.machine // _SNAPSHOT_SHARE if demand.exact else 0,
+        snapshot=_snapshot(demand) if demand.exact else 0,
         rings=ring * demand.cpus,
         spools=_CPU * demand.cpus,
         held=min(_LEAST_HELD, demand.held),
         cpus=demand.cpus,
         defer=demand.defer,
     )
+
+
+def _snapshot(demand: Demand) -> int:
+    return _SNAPSHOT + demand.machine // _SNAPSHOT_SHARE + demand.free_blocks * _BLOCK
 
 
 def _usual_ring(demand: Demand) -> int:
