@@ -14,8 +14,7 @@ from pagetape.ab.live import record_runs
 from pagetape.ab.plan import WARM_UPS, Plan, RunOf, check_machine, current, parse_set
 from pagetape.ab.result import Result
 from pagetape.ab.switch import Host
-from pagetape.commands import options
-from pagetape.replaying.ensemble import DEFAULT
+from pagetape.commands import model_options, options
 from pagetape.tapes import output
 
 _COLOURS = {r"\bagrees\b": "green", r"\bwithin noise\b": "yellow", r"\bwrong\b": "red"}
@@ -114,16 +113,8 @@ def _restore(as_json: bool) -> None:
     metavar="DIR",
     help="Predict and compare the tapes of an earlier run again. Records nothing.",
 )
-@click.option(
-    "--ensemble",
-    "members",
-    type=click.IntRange(0, 1000),
-    default=DEFAULT,
-    show_default=True,
-    envvar="PAGETAPE_ENSEMBLE",
-    show_envvar=True,
-    metavar="N",
-    help="Members of the ensemble of each tape. 0: record, and predict nothing.",
+@model_options.members(
+    "members", "Members of the ensemble of each tape. 0: record, and predict nothing."
 )
 @options.json
 @click.argument("argv", metavar="[-- CMD ...]", nargs=-1, type=click.UNPROCESSED)

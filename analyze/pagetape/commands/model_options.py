@@ -8,8 +8,8 @@ machine has no memory for.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -20,6 +20,8 @@ from pagetape.tapes import kernel_rows
 
 if TYPE_CHECKING:
     from pagetape.schemas.tape import Tape
+
+Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
 
 
 def _known_kernel(_: click.Context, __: click.Parameter, value: str) -> str:
@@ -93,16 +95,24 @@ def on_nodes(
     return (*policies, f"fake_numa:nodes={nodes}"), parts
 
 
-ensemble = click.option(
-    "--ensemble",
+def members(name: str, text: str) -> Callable[[Command], Command]:
+    """The option --ensemble as the parameter `name`, with that help."""
+    return click.option(
+        "--ensemble",
+        name,
+        type=click.IntRange(0, 1000),
+        default=DEFAULT,
+        show_default=True,
+        envvar="PAGETAPE_ENSEMBLE",
+        show_envvar=True,
+        metavar="N",
+        help=text,
+    )
+
+
+ensemble = members(
     "ensemble_size",
-    type=click.IntRange(0, 1000),
-    default=DEFAULT,
-    show_default=True,
-    envvar="PAGETAPE_ENSEMBLE",
-    show_envvar=True,
-    metavar="N",
-    help="Members of the ensemble, which give each number its interval: each plays the tape again "
+    "Members of the ensemble, which give each number its interval: each plays the tape again "
     "with other small changes that no event shows. 0: one run, without intervals.",
 )
 policy_libs = click.option(

@@ -175,7 +175,7 @@ class _Place:
             except FileNotFoundError:
                 continue
             with stage.opened(below):
-                if stage.exists(below, name):
+                if stage.mode_of(below, name):
                     found[table] = _contents(stage.open_file(below, name))
         return found
 

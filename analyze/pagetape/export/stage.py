@@ -97,24 +97,18 @@ def _check_places(archive: int, tables: Iterable[str], where: str, mode: int) ->
             with opened(enter(archive, [table, *parts], mode)) as below:
                 if not os.access(f"/proc/self/fd/{below}", os.W_OK | os.X_OK):
                     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-                if exists(below, name) and is_directory(below, name):
+                if stat.S_ISDIR(mode_of(below, name)):
                     raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
         except (PermissionError, IsADirectoryError) as e:
             raise OSError(e.errno, f"{place}: {e.strerror}") from e
 
 
-def exists(directory: int, name: str) -> bool:
-    """Whether the directory has a file of that name, of whatever kind."""
+def mode_of(directory: int, name: str) -> int:
+    """The mode of the directory's file of that name, of whatever kind; 0: there is none."""
     try:
-        os.stat(name, dir_fd=directory, follow_symlinks=False)
+        return os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
     except FileNotFoundError:
-        return False
-    return True
-
-
-def is_directory(directory: int, name: str) -> bool:
-    """Whether the file of that name is a directory."""
-    return stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
+        return 0
 
 
 def open_file(directory: int, name: str) -> BinaryIO | None:
