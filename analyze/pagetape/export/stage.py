@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pagetape.schemas.tape import TapeError
-from pagetape.tapes import temporary
+from pagetape.tapes import regular, temporary
 
 PREFIX = ".archive-"
 
@@ -220,16 +220,13 @@ def settle_left(directory: Path, archive: int) -> list[str]:
 
 def _plan(stage: int) -> tuple[str, list[str], int] | None:
     """Place, old tables and directories' mode in the plan of a stage; None without a sound one."""
-    file = open_file(stage, _PLAN + _STAGED)
-    if file is None:
+    place = Path(f"/proc/self/fd/{stage}/{_PLAN}{_STAGED}")
+    try:
+        found = json.loads(regular.read(place, _PLAN_BYTES, links=False))
+        where, old, mode = found["where"], found["old"], found["mode"]
+        sound = _WHERE.fullmatch(where) and all(map(_TABLE.fullmatch, old))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    with file:
-        try:
-            found = json.loads(file.read(_PLAN_BYTES))
-            where, old, mode = found["where"], found["old"], found["mode"]
-            sound = _WHERE.fullmatch(where) and all(map(_TABLE.fullmatch, old))
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return None
     return (where, old, mode & 0o755) if sound and isinstance(mode, int) else None
 
 
