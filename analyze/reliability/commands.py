@@ -76,8 +76,13 @@ def _sql(tape: str, random: Random) -> Line:
     return ["sql", *tapes, sql] + (["--json"] if random.random() < 0.5 else [])
 
 
+def _members(random: Random) -> Line:
+    """Most replays are of few members: each member takes the same way through the code."""
+    return random.choice(([], *(["--ensemble", nr] for nr in ("0", "1", "2", "2", "3"))))
+
+
 def _replayed(tape: str, random: Random) -> Line:
-    line = ["replay", tape]
+    line = ["replay", tape, *_members(random)]
     if random.random() < 0.6:
         for chosen in random.sample(_SPECS, random.choice((1, 1, 2))):
             line += ["--policy", chosen]
@@ -116,12 +121,13 @@ def of_tape(tape: str, random: Random) -> Line:
     if share < 0.46:
         return _replayed(tape, random)
     if share < 0.49:
-        return ["replay", tape, "--explain", *json]
+        return ["replay", tape, "--explain", *_members(random), *json]
     if share < 0.55:
         others = random.choice((["base.tape", tape], [tape, "base.tape"], [tape, tape]))
         return ["compare", *others, *json]
     if share < 0.58:
         words = ["--policy", "nofragment:mode={off,always}", "--jobs", "2", "-o", "out/s"]
+        words += _members(random)
         return ["sweep", tape, *words, *json]
     if share < 0.77:
         return _report(tape, random)
@@ -146,7 +152,7 @@ def of_options(tape: str, random: Random) -> Line:
         for _ in range(random.choice((1, 1, 2, 3))):
             line += ["--policy", spec(random)]
         line += ["--reclaim", random.choice(("R0", "R1", "R2"))]
-        return line + random.choice(([], ["--json"]))
+        return line + _members(random) + random.choice(([], ["--json"]))
     if share < 0.75:
         return _report(tape, random, parameters=True)
     text = damage_text(random.choice(("0-1/2-3", "0/1-3", "100ms", "6.1", "1/2")), random)[0]
