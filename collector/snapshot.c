@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/xattr.h>
-#include <time.h>
 
 enum {
 	MAX_ATTEMPTS = 8,
@@ -59,14 +58,6 @@ struct attempt {
 	int tid;
 	uint64_t begin_ns, held_ns;
 };
-
-uint64_t snapshot_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
 
 static void cut(void *arg)
 {

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* snapshot.bpf.c, compiled (embed.py). */
@@ -217,6 +218,14 @@ void snapshot_run_with(struct snapshot *s, const char *name, void *context, size
 	/* It cannot fail: no return value, and the program was loaded. */
 	assert(program);
 	bpf_prog_test_run_opts(bpf_program__fd(program), &opts);
+}
+
+uint64_t snapshot_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
 static int read_vmcoreinfo(struct snapshot *s, struct error *err)

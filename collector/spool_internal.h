@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * spool_internal.h - the layout of a spool's file and of struct spool, shared by spool.c (live
- * recordings), spool_store.c (their overflow) and spool_past.c (past recordings).
+ * recordings), spool_store.c (their overflow), spool_past.c (past recordings) and spool_file.c (what
+ * both have in common).
  */
 #pragma once
 
