@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The collector's C headers, as far as _collector.pyx calls them.
 
-cdef extern from "kpageflags.h" nogil:
+cdef extern from "proc/kpageflags.h" nogil:
     struct zone_span:
         uint16_t node
         uint8_t zone
@@ -13,7 +13,7 @@ cdef extern from "kpageflags.h" nogil:
         const char *path, const page_layout *layout, batch **blocks, batch **pageblocks,
         error *err)
 
-cdef extern from "instance.h" nogil:
+cdef extern from "ring/instance.h" nogil:
     size_t instance_default_ring_kb()
 
 cdef extern from "event-parse.h" nogil:
@@ -21,14 +21,14 @@ cdef extern from "event-parse.h" nogil:
         pass
     const char *tep_data_comm_from_pid(tep_handle *tep, int pid)
 
-cdef extern from "stacks.h" nogil:
+cdef extern from "decode/stacks.h" nogil:
     enum:
         STACK_FRAMES
     struct stacks:
         pass
     int stacks_get(stacks *s, uint32_t number, uint64_t *frames)
 
-cdef extern from "decode.h" nogil:
+cdef extern from "decode/decode.h" nogil:
     struct decoder:
         pass
     struct decoder_names:
@@ -49,7 +49,7 @@ cdef extern from "decode.h" nogil:
 
     stacks *decoder_stacks(const decoder *d)
 
-cdef extern from "source.h" nogil:
+cdef extern from "decode/source.h" nogil:
     uint64_t UNKNOWN_COUNT
     struct gap:
         int cpu
@@ -77,7 +77,7 @@ cdef extern from "source.h" nogil:
     int source_read(source *s, int timeout_ms, item *out, error *err)
     bint source_next(source *s)
 
-cdef extern from "dat.h" nogil:
+cdef extern from "decode/dat.h" nogil:
     struct dat:
         pass
     struct dat_facts_c "dat_facts":
@@ -104,7 +104,7 @@ cdef extern from "dat.h" nogil:
     uint64_t dat_bad_records(const dat *d)
 
 
-cdef extern from "instance.h" nogil:
+cdef extern from "ring/instance.h" nogil:
     struct instance:
         pass
     const char *instance_name(const instance *instance)
@@ -115,7 +115,7 @@ cdef extern from "instance.h" nogil:
         const char *guard
         int spool
 
-cdef extern from "tasks.h" nogil:
+cdef extern from "decode/tasks.h" nogil:
     struct tasks_c "tasks":
         pass
     struct task:
@@ -125,7 +125,7 @@ cdef extern from "tasks.h" nogil:
         const char *cgroup
     const task *tasks_find(tasks_c *tasks, int32_t pid)
 
-cdef extern from "record.h" nogil:
+cdef extern from "record/record.h" nogil:
     struct recorder:
         pass
     struct recorder_config:
@@ -161,7 +161,7 @@ cdef extern from "record.h" nogil:
     const char *recorder_ended(const recorder *r)
     void recorder_say_ended(recorder *r, const char *how)
 
-cdef extern from "plan.h" nogil:
+cdef extern from "record/plan.h" nogil:
     struct plan_input:
         int cpus
         size_t subbuf_bytes
@@ -175,7 +175,7 @@ cdef extern from "plan.h" nogil:
     int plan_allow_files(int files, error *err)
     void plan_small_heap()
 
-cdef extern from "recover.h" nogil:
+cdef extern from "record/recover.h" nogil:
     struct recovery:
         pass
     int recovery_open(

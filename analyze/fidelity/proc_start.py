@@ -3,8 +3,8 @@
 
 The copy lacks the exact tables of the first snapshot. It has what /proc would have shown at that
 moment: free blocks as kpageflags shows them (`block_guess`), and pageblock types by the rule of
-collector/kpageflags.h. Its events are those that a replay from the exact snapshot plays. So the
-free run of one recording can be measured from both starts.
+collector/proc/kpageflags.h. Its events are those that a replay from the exact snapshot plays. So
+the free run of one recording can be measured from both starts.
 """
 
 from __future__ import annotations

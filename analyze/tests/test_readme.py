@@ -313,8 +313,9 @@ def test_the_map_has_every_directory() -> None:
     text = (ROOT / "docs/CONTRIBUTING.md").read_text()
     places = [*(ROOT / "analyze").iterdir(), *(ROOT / "analyze/pagetape").iterdir()]
     names = {path.name for path in places if path.is_dir()}
-    names |= {"views", "macros", "internal"} | {
-        path.parent.name for path in ROOT.glob("replay/*/*.c")
+    names |= {"views", "macros", "internal"}
+    names |= {
+        path.parent.name for room in ("collector", "replay") for path in ROOT.glob(f"{room}/*/*.c")
     }
     for name in names - {"tests", "bench", "pagetape", "__pycache__"}:
         assert re.search(rf"`[\w/]*\b{name}/", text), name

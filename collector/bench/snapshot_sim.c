@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * snapshot_sim - exact snapshots of a machine that is too large to have: the real programs over a
- * simulated page allocator (tests/precopy_kernel.h). One JSON object on stdout.
+ * simulated page allocator (tests/snapshot/precopy_kernel.h). One JSON object on stdout.
  *
  *   snapshot_sim GIB NODES CPUS BLOCKS CHANGES_PER_MS ENTRY_NS SNAPSHOTS
  *

@@ -7,11 +7,11 @@
  * Prints one JSON object. "late" counts sub-buffers that found no room; they are put in when there
  * is room.
  */
-#include "formats.h"
-#include "plan.h"
-#include "recover.h"
-#include "subbuf.h"
-#include "writer.h"
+#include "decode/formats.h"
+#include "record/plan.h"
+#include "record/recover.h"
+#include "ring/subbuf.h"
+#include "spool/writer.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+# cython: language_level=3
+"""Bindings of the exact snapshot; _snapshot.pyi documents them."""
+
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+
+from pagetape._collector import CollectorError
+from pagetape.schemas import ZONES
+
+include "arrow_batch.pxi"
+
+Refused = CollectorError
+
+cdef extern from "snapshot/snapshot.h" nogil:
+    enum:
+        SNAPSHOT_TABLES
+    enum snapshot_way:
+        SNAPSHOT_SHORT
+        SNAPSHOT_LOCK
+    enum snapshot_how:
+        SNAPSHOT_LOCKED
+        SNAPSHOT_STILL
+        SNAPSHOT_PIECES
+        SNAPSHOT_REFUSED
+        SNAPSHOT_PRECOPIED
+    struct freezer_hold:
+        uint64_t ns, ran_ns
+    struct snapshot_zone:
+        uint16_t node
+        uint8_t zone
+        snapshot_how how
+        uint64_t walk_ns, lock_ns, free_blocks
+        uint32_t lists_moved, pcps_moved, pcps_refused
+    struct snapshot_checks:
+        uint64_t list_sums, list_sums_wrong
+        uint64_t free_counters, free_counters_wrong
+        uint64_t pcp_sums, pcp_sums_wrong
+        uint64_t list_types, list_types_wrong
+        uint64_t places, places_wrong
+        uint64_t pcp_types, pcp_types_differ
+    struct snapshot_result:
+        uint64_t cut_ns, cut_pfn
+        bint marked
+        int cut_cpu, cut_tid, cut_order
+        uint64_t held_ns
+        const freezer_hold *holds
+        const uint64_t *locks
+        uint32_t nr_holds, nr_locks
+        int cpus, held, attempts, meetings
+        bint exact
+        snapshot_checks checks
+        uint32_t nr_zones
+        const snapshot_zone *zones
+        batch *tables[SNAPSHOT_TABLES]
+    struct snapshot:
+        pass
+    int snapshot_new(snapshot **out, snapshot_way way, unsigned int max_us, error *err)
+    void snapshot_free(snapshot *s)
+    int snapshot_take(snapshot *s, uint16_t nr, snapshot_result *out, error *err)
+    const freezer_hold *snapshot_hold_only(snapshot *s, uint64_t ns, uint32_t *nr)
+
+cdef dict HOW = {
+    SNAPSHOT_LOCKED: "locked",
+    SNAPSHOT_STILL: "still",
+    SNAPSHOT_PIECES: "pieces",
+    SNAPSHOT_REFUSED: "refused",
+    SNAPSHOT_PRECOPIED: "precopied",
+}
+
+
+cdef dict zone_facts(const snapshot_zone *zone):
+    return {
+        "node": zone.node,
+        "zone": ZONES[zone.zone],
+        "how": HOW[zone.how],
+        "walk_ns": zone.walk_ns,
+        "lock_ns": zone.lock_ns,
+        "free_blocks": zone.free_blocks,
+        "lists_moved": zone.lists_moved,
+        "pcps_moved": zone.pcps_moved,
+        "pcps_refused": zone.pcps_refused,
+    }
+
+
+cdef list hold_pairs(const freezer_hold *holds, uint32_t nr):
+    return [(holds[i].ns, holds[i].ran_ns) for i in range(nr) if holds[i].ns]
+
+
+cdef dict facts(const snapshot_result *result):
+    checks = {
+        "list_sums": (result.checks.list_sums, result.checks.list_sums_wrong),
+        "free_counters": (result.checks.free_counters, result.checks.free_counters_wrong),
+        "pcp_sums": (result.checks.pcp_sums, result.checks.pcp_sums_wrong),
+        "list_types": (result.checks.list_types, result.checks.list_types_wrong),
+        "places": (result.checks.places, result.checks.places_wrong),
+    }
+    compared = {name: done for name, (done, wrong) in checks.items()}
+    return {
+        "exact": bool(result.exact),
+        "ts": result.cut_ns,
+        "pfn": result.cut_pfn if result.marked else None,
+        "cpu": result.cut_cpu,
+        "pid": result.cut_tid,
+        "order": result.cut_order,
+        "cpus": result.cpus,
+        "held_cpus": result.held,
+        "held_ns": result.held_ns,
+        "attempts": result.attempts,
+        "meetings": result.meetings,
+        "checks": compared | {"pcp_types": result.checks.pcp_types},
+        "mismatches": {name: wrong for name, (done, wrong) in checks.items() if wrong},
+        "pcp_types_differ": result.checks.pcp_types_differ,
+        "zones": [zone_facts(&result.zones[z]) for z in range(result.nr_zones)],
+    }
+
+
+cdef class Snapshot:
+    cdef snapshot *c
+
+    cdef readonly list holds, locks
+
+    def __init__(self, double max_ms=0.2, bint locked=False):
+        cdef error err
+        cdef int ret
+        cdef snapshot_way way = SNAPSHOT_LOCK if locked else SNAPSHOT_SHORT
+        cdef unsigned int max_us = <unsigned int>(max_ms * 1000 + 0.5)
+        self.close()
+        self.holds = []
+        self.locks = []
+        with nogil:
+            ret = snapshot_new(&self.c, way, max_us, &err)
+        check(ret, &err)
+
+    def take(self, uint16_t snapshot):
+        cdef snapshot_result result
+        cdef error err
+        cdef int ret
+        if not self.c:
+            raise ValueError("the snapshot is closed")
+        with nogil:
+            ret = snapshot_take(self.c, snapshot, &result, &err)
+        check(ret, &err)
+        tables = []
+        for i in range(SNAPSHOT_TABLES):
+            name = result.tables[i].table.name.decode()
+            tables.append((name, owned(result.tables[i])))
+        self.holds = hold_pairs(result.holds, result.nr_holds)
+        self.locks = [result.locks[i] for i in range(result.nr_locks)]
+        return facts(&result), tables
+
+    def hold_only(self, uint64_t ns):
+        cdef const freezer_hold *holds
+        cdef uint32_t nr
+        if not self.c:
+            raise ValueError("the snapshot is closed")
+        with nogil:
+            holds = snapshot_hold_only(self.c, ns, &nr)
+        return hold_pairs(holds, nr)
+
+    def close(self):
+        snapshot_free(self.c)
+        self.c = NULL
+
+    def __dealloc__(self):
+        snapshot_free(self.c)
