@@ -221,7 +221,7 @@ void tune_overflow(struct validate *v, struct pcp *pcp, const struct freed *free
 
 	if (!rule_is_on(RULE_tuning))
 		return;
-	if (drained->pages && v->guesses)
+	if (is_size_unknown(v, &v->m->zones[pcp->zone]))
 		return;
 	while (i < nr && !try_changes(v, pcp, free, drained, changes[i], &row))
 		i++;

@@ -301,8 +301,7 @@ static void run_event_free(struct validate *v, struct window_event *event)
 	v->capture = capture;
 	if (event->kind == EVENT_KIND_PCPU_DRAIN)
 		predict_drain(v, event);
-	else if (v->m->kernel->coalesced_frees && !event->order &&
-		 rule_is_on(RULE_contig_frees))
+	else if (v->m->kernel->coalesced_frees && !event->order && rule_is_on(RULE_contig_frees))
 		predict_contig_free(v, event);
 	else
 		predict_free(v, event);
