@@ -122,6 +122,7 @@ lint-python: setup
 
 lint-c: setup
 	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+	@$(BIN)/lizard --languages c --length 80 --arguments 6 --CCN 100 --warnings_only $(ROOMS)
 
 lint-spelling: setup
 	@$(BIN)/codespell

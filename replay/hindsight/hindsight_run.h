@@ -14,6 +14,7 @@
 #pragma once
 
 #include "hindsight.h"
+#include "run/rules.h"
 #include "tape/next_event.h"
 
 enum { NEVER = UINT32_MAX }; /* a row of `event`, of which only the low 32 bits are stored */

@@ -362,6 +362,8 @@ void follow_tuning(struct hindsight *h, const struct seen *s)
 {
 	struct start_tuning *t = tuning_of(h, s, s->cpu);
 
+	if (!rule_is_on(RULE_start_tuning))
+		return;
 	touch(h, s, t);
 	if (s->kind == EVENT_KIND_ALLOC_ZONE_LOCKED || s->kind == EVENT_KIND_ALLOC_EXTFRAG) {
 		follow_refill(h, s);

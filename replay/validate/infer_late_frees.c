@@ -275,6 +275,8 @@ bool joins_late(struct validate *v, const struct window_event *free, struct pcp 
 	struct waiting_free w = {.event = free, .pcp = pcp};
 	uint64_t row;
 
+	if (!rule_is_on(RULE_late_frees))
+		return false;
 	if (free->kind != EVENT_KIND_FREE || free->run || v->late_frees.nr == MAX_LATE_FREES)
 		return false;
 	next = is_preempted ? resumed_event(v, resumed) : after_interrupts(v, free);
@@ -379,6 +381,8 @@ bool take_back_entry(struct validate *v, uint32_t entry)
 {
 	struct doubtful_free *all = v->late_frees.doubtful;
 
+	if (!rule_is_on(RULE_take_back))
+		return false;
 	for (int i = 0; i < DOUBTFUL_FREES && v->preempts; i++) {
 		if (all[i].free.frame != entry || !is_doubtful(v, &all[i]) ||
 		    v->late_frees.nr == MAX_LATE_FREES)
@@ -393,6 +397,8 @@ void take_back_latest(struct validate *v, const struct pcp *pcp)
 {
 	struct late_frees *late = &v->late_frees;
 
+	if (!rule_is_on(RULE_take_back))
+		return;
 	for (unsigned i = 1; v->preempts && i <= DOUBTFUL_FREES && late->nr < MAX_LATE_FREES; i++) {
 		struct doubtful_free *d = &late->doubtful[(late->nr_doubtful - i) % DOUBTFUL_FREES];
 
@@ -408,6 +414,8 @@ void note_direct_free(struct validate *v, const struct window_event *free)
 	uint64_t by = preempted_free_resumed(&v->next_events.departures.frees, free->at);
 	struct late_frees *late = &v->late_frees;
 
+	if (!rule_is_on(RULE_doubtful_direct))
+		return;
 	if (by && free->kind == EVENT_KIND_FREE)
 		late->direct[late->nr_direct++ % DOUBTFUL_DIRECT] =
 			(struct doubtful_free){*free, by};

@@ -246,6 +246,8 @@ bool take_proved(struct validate *v, struct pcp *pcp)
 					MIGRATETYPE_RECLAIMABLE};
 	int before = pcp->count;
 
+	if (!rule_is_on(RULE_proved))
+		return false;
 	if (is_size_unknown(v, &v->m->zones[pcp->zone]))
 		return false;
 	for (int i = 0; i < 3 && pcp->count == before; i++) {

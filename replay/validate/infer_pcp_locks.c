@@ -71,6 +71,8 @@ bool pcp_lock_taken(struct validate *v, const struct window_event *event, const 
 	struct holder *holder = &v->holders[event->cpu];
 	const struct window_event *next;
 
+	if (!rule_is_on(RULE_lock_of_own))
+		return false;
 	if (!event_depth(event) || (v->preempt_recorded && !(event->flags & CONTEXT_PREEMPT_OFF)))
 		return false;
 	if (holder->zone && event_depth(event) > holder->depth && event->ts <= holder->until) {
@@ -187,6 +189,8 @@ enum remote_lock pcp_lock_of_free(const struct validate *v, const struct window_
 	const struct remote *remote = &v->remotes[free->cpu];
 	const struct window_event *attempt;
 
+	if (!rule_is_on(RULE_lock_of_others))
+		return REMOTE_NONE;
 	if (free->kind != EVENT_KIND_FREE)
 		return REMOTE_NONE;
 	attempt = before_attempt(v, free);
@@ -207,5 +211,7 @@ bool pcp_lock_remote_ended(const struct validate *v, const struct window_event *
 {
 	const struct remote *remote = &v->remotes[burst->cpu];
 
+	if (!rule_is_on(RULE_lock_of_others))
+		return false;
 	return remote->zone == zone && burst->ts - remote->end < RELEASE_NS;
 }

@@ -23,6 +23,8 @@ const struct departure *preempted_alloc(struct validate *v, uint32_t list, uint3
 	uint64_t row = running_row(v);
 	const struct departure *d = departure_of(&v->next_events.departures, entry, row);
 
+	if (!rule_is_on(RULE_preempted))
+		return NULL;
 	if (!d || d->kind != EVENT_KIND_ALLOC || !may_be_at(d, row) ||
 	    d->order != m->frames[entry].order || d->migratetype > MIGRATETYPE_RECLAIMABLE)
 		return NULL;
@@ -70,6 +72,8 @@ const struct departure *own_departure(struct validate *v, const struct window_ev
 	const struct departure *d =
 		departure_of(&v->next_events.departures, alloc->frame, alloc->at - 1);
 
+	if (!rule_is_on(RULE_preempted))
+		return NULL;
 	return d && d->row == alloc->at && d->since < d->row ? d : NULL;
 }
 
@@ -102,6 +106,8 @@ const struct departure *refilled_for(struct validate *v, uint32_t frame,
 {
 	const struct departure *d = departure_of(&v->next_events.departures, frame, last->at);
 
+	if (!rule_is_on(RULE_refilled_for))
+		return NULL;
 	return d && d->kind == EVENT_KIND_ALLOC && d->since == last->at + 1 &&
 			       d->pid == last->pid && d->order == last->order
 		       ? d

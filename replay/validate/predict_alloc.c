@@ -177,6 +177,8 @@ void settle_interrupted(struct validate *v, const struct window_event *event)
 	struct window_event *s = window_next(&v->window, event);
 	struct pcp *pcp;
 
+	if (!rule_is_on(RULE_interrupted))
+		return;
 	v->depths[event->cpu] = event_depth(event);
 	if (event_depth(event) <= depth)
 		return;

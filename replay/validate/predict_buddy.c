@@ -335,6 +335,8 @@ static void make_first(struct validate *v, struct zone *zone, const struct pick 
 	const struct frame *f = &m->frames[chunk];
 	int type, left = LOOK_AT;
 
+	if (!rule_is_on(RULE_make_first))
+		return;
 	if (pick->extfrag) {
 		if (!v->prediction.fallback && pick->migratetype <= MIGRATETYPE_RECLAIMABLE)
 			empty_lists(v, zone, pick->order, m->max_order + 1, pick->migratetype);
@@ -415,6 +417,8 @@ static bool move_recorded(struct validate *v, struct zone *zone, const struct re
 	const struct frame *f = &m->frames[fallback->frame];
 	uint32_t frame, next = chunk_to_move(m, zone, rq);
 
+	if (!rule_is_on(RULE_move_recorded))
+		return false;
 	if (f->state != FRAME_FREE || frame_zone(m, fallback->frame) != zone ||
 	    f->order != fallback->fallback_order || f->list != fallback->fallback_migratetype)
 		return false;
@@ -461,7 +465,8 @@ static bool claim_recorded(struct validate *v, struct zone *zone, const struct r
 	const struct model *m = v->m;
 	uint32_t chunk = chunk_of_fallback(v, pick->extfrag), frame;
 
-	if (chunk == NO_FRAME || m->kernel->fallback < FALLBACK_CLAIM_OR_SPLIT)
+	if (chunk == NO_FRAME || m->kernel->fallback < FALLBACK_CLAIM_OR_SPLIT ||
+	    !rule_is_on(RULE_claim_recorded))
 		return false;
 	turn_list(v, free_list(zone, m->frames[chunk].order, m->frames[chunk].list), chunk, 0);
 	frame = take_by_rules(v, zone, rq, mode, pick);

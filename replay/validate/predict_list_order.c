@@ -209,6 +209,8 @@ void predict_list_order(struct validate *v, const struct request *rq, struct zon
 	const struct zonelist *list = zonelist_of(m, rq);
 	bool above;
 
+	if (!rule_is_on(RULE_list_order))
+		return;
 	learn_counts(v, rq, served);
 	learn_unboosted(v, rq, served);
 	above = is_above(m, served, rq);

@@ -153,6 +153,8 @@ static void take_bulk(struct validate *v, struct burst *burst, struct pcp *pcp,
 	struct pick pick = burst->first;
 	int type = rq->migratetype;
 
+	if (!rule_is_on(RULE_take_bulk))
+		return;
 	for (; size-- && pick.zone_locked && pcp_first(v->m, pcp, rq) == pick.frame &&
 	       next_event_of(&v->next_events, pick.zone_locked->at) == NEXT_IS_FREE;) {
 		take_unseen(v, pcp, pick.frame, type, 0);
@@ -220,6 +222,8 @@ bool infer_refill(struct validate *v, const struct window_event *alloc, const st
 	uint32_t frame = next_chunk(m, zone, rq), last = NO_FRAME;
 	int size, before = pcp->count;
 
+	if (!rule_is_on(RULE_infer_refill))
+		return false;
 	if (v->guesses || frame != alloc->frame || pcp_first(m, pcp, rq) != NO_FRAME)
 		return false;
 	size = pcp_refill_size(m, zone, pcp, rq->order);
@@ -249,6 +253,8 @@ static bool predict_past_pcp(struct validate *v, const struct burst *burst, stru
 	struct pcp *pcp = zone_pcp(m, burst->zone, alloc->cpu);
 	struct request asked = *rq;
 
+	if (!rule_is_on(RULE_past_pcp))
+		return false;
 	asked.migratetype = alloc->migratetype;
 	asked.flags = slow_path_rights(m, rq);
 	if (!pcp_allowed(m, rq->order) || asked.migratetype > MIGRATETYPE_RECLAIMABLE ||

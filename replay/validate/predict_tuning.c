@@ -70,6 +70,8 @@ void tune_refill(struct validate *v, struct zone *zone, struct pcp *pcp, const s
 	const struct model *m = v->m;
 	bool below_high = zone->below_high;
 
+	if (!rule_is_on(RULE_tuning))
+		return;
 	for (int factor = -1; factor <= m->kernel->pcp_scale_max; factor++) {
 		for (int flip = 0; flip < 2; flip++) {
 			struct pcp guess = *before;
@@ -217,7 +219,9 @@ void tune_overflow(struct validate *v, struct pcp *pcp, const struct freed *free
 	size_t nr = drained->pages ? sizeof(of_a_drain) : sizeof(of_no_drain), i = 0;
 	struct inferred row;
 
-	if (drained->pages && v->guesses)
+	if (!rule_is_on(RULE_tuning))
+		return;
+	if (is_size_unknown(v, &v->m->zones[pcp->zone]))
 		return;
 	while (i < nr && !try_changes(v, pcp, free, drained, changes[i], &row))
 		i++;
@@ -231,6 +235,8 @@ void tune_overflow(struct validate *v, struct pcp *pcp, const struct freed *free
 
 void tune_stopped(struct validate *v, const struct pcp *pcp, const struct freed *free, int pages)
 {
+	if (!rule_is_on(RULE_tuning))
+		return;
 	emit_tuning(v, pcp,
 		    (struct inferred){.at = free->at, .fields = FIELD_PAGES, .pages = pages});
 }
@@ -240,6 +246,8 @@ void tune_decay(struct validate *v, uint64_t at, struct pcp *pcp, int count, int
 	int lowered = count - drained;
 	int high = lowered + (lowered - 1) / 7; /* 7/8 of it, rounded up, remain */
 
+	if (!rule_is_on(RULE_tuning))
+		return;
 	if (at < 2 || high > pcp->high_max)
 		return;
 	pcp->high = lowered;
@@ -250,6 +258,8 @@ void tune_inferred_tick(struct validate *v, struct pcp *pcp, const struct pcp *b
 {
 	struct pcp guess = *before;
 
+	if (!rule_is_on(RULE_tuning))
+		return;
 	/* A reader of vm.stat_refresh folds the counters of every CPU, without an event. */
 	if (v->m->kernel->decay == DECAY_NONE || pcp_decay(v->m, &guess) != pages)
 		return;

@@ -301,7 +301,7 @@ static void run_event_free(struct validate *v, struct window_event *event)
 	v->capture = capture;
 	if (event->kind == EVENT_KIND_PCPU_DRAIN)
 		predict_drain(v, event);
-	else if (v->m->kernel->coalesced_frees && !event->order)
+	else if (v->m->kernel->coalesced_frees && !event->order && rule_is_on(RULE_contig_frees))
 		predict_contig_free(v, event);
 	else
 		predict_free(v, event);
@@ -339,7 +339,8 @@ static int run_event(struct validate *v, struct window_event *event, struct erro
 		run_reclaim_events(v, event->at);
 	failed_requests_run(&v->failed, m, event->at);
 	predict_supply(v);
-	if (v->run.load.recorded_compactions.next < v->run.load.recorded_compactions.nr)
+	if (v->run.load.recorded_compactions.next < v->run.load.recorded_compactions.nr &&
+	    rule_is_on(RULE_compaction))
 		predict_compactions(v, event->at);
 	if (v->run.load.reclaim_events.nr_passes)
 		reclaim_events_seen(&v->run.load.reclaim_events, m, event->pid, event->ts);
@@ -479,7 +480,8 @@ int validate_feed_columns(struct validate *v, const struct event_columns *column
 		ret = next_events_done(&v->next_events, err);
 		if (ret)
 			return ret;
-		infer_lru(v);
+		if (rule_is_on(RULE_infer_lru))
+			infer_lru(v);
 	}
 	if (!v->contents.pages)
 		ret = page_contents_new(&v->contents, v->m, err);
@@ -547,7 +549,8 @@ int validate_finish(struct validate *v, struct error *err)
 			return ret;
 		for (int i = 0; i < MAX_PENDING_MISSES; i++)
 			confirm_miss(v, &v->pending_misses[i]);
-		free_unaccounted(v);
+		if (rule_is_on(RULE_free_unaccounted))
+			free_unaccounted(v);
 		accuracy_finish(&v->accuracy);
 		node_preference_write(&v->node_preference, v->preference);
 		write_contents(v);

@@ -26,6 +26,7 @@
 #include "tape/node_preference.h"
 #include "tape/page_contents.h"
 #include "model/force_state.h"
+#include "run/rules.h"
 #include "run/run.h"
 #include "tape/event_window.h"
 #include "tape/inferred.h"

@@ -27,6 +27,25 @@ static void a_drain_below_high_shows_reclaim_and_a_missing_drain_shows_its_end(v
 	validate_free(v);
 }
 
+static void a_start_of_proc_learns_from_drains_once_its_pcp_pages_were_seen(void)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	/* The PCPs begin with a page each, which leaves them first; then as above. */
+	static const struct row events[] = {
+		ALLOC(0, 256, 0, MOVABLE), ALLOC(1, 258, 0, MOVABLE), FREE(0, 512, 0),
+		FREE(0, 514, 0),           FREE(0, 516, 0),           FREE(0, 518, 0),
+		DRAIN(0, 512, 0, MOVABLE), DRAIN(0, 514, 0, MOVABLE), DRAIN(0, 516, 0, MOVABLE),
+		FREE(0, 520, 0),           FREE(0, 522, 0),           FREE(0, 524, 0),
+		DRAIN(0, 518, 0, MOVABLE), DRAIN(0, 520, 0, MOVABLE), DRAIN(0, 522, 0, MOVABLE),
+	};
+	struct validate *v = VALIDATED(chunks, events, .unseen = 1);
+
+	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 2);
+	check(decision_count(v, DECISION_DRAIN_SIZE).exact == 1);
+	check(validate_model(v)->zones[0].reclaim_active);
+	validate_free(v);
+}
+
 static void a_drain_of_a_batch_shows_that_few_pages_were_freed_in_a_row(void)
 {
 	enum { FREES = 16, BATCH = 4 };
@@ -185,6 +204,7 @@ static void an_idle_pcp_that_no_tick_drained_counts_its_ticks_anew(void)
 int main(void)
 {
 	test(a_drain_below_high_shows_reclaim_and_a_missing_drain_shows_its_end);
+	test(a_start_of_proc_learns_from_drains_once_its_pcp_pages_were_seen);
 	test(a_drain_of_a_batch_shows_that_few_pages_were_freed_in_a_row);
 	test(a_decay_that_drains_nothing_shows_a_high_that_was_higher);
 	test(a_decay_goes_on_after_the_end_of_the_window);
