@@ -8,8 +8,6 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from pagetape import _replay
-
 
 def tapes(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The tapes whose paths begin so; if there are none, the shell completes any path."""
@@ -26,6 +24,8 @@ def tapes(_: click.Context, __: click.Parameter, incomplete: str) -> list[Comple
 
 def policies(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The policies, also those of --policy-lib; behind a colon or a comma, the parameters."""
+    from pagetape import _replay  # the recorder has the completion of paths, and no engine
+
     known = {p["name"]: p for p in _replay.policies(_libs(ctx))}
     name, colon, parameters = incomplete.partition(":")
     if not colon:
@@ -39,6 +39,8 @@ def policies(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[Co
 
 
 def _libs(ctx: click.Context) -> tuple[str, ...]:
+    from pagetape import _replay
+
     libs = tuple(ctx.params.get("policy_libs") or ())
     try:
         _replay.policies(libs)
@@ -49,6 +51,8 @@ def _libs(ctx: click.Context) -> tuple[str, ...]:
 
 def kernels(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The names of the kernel rows."""
+    from pagetape import _replay
+
     names = [str(row["name"]) for row in _replay.kernels()]
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 

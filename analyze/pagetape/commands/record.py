@@ -35,13 +35,15 @@ from pagetape.recording.triggers import (
 from pagetape.recording.workload import Workload
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import output
-from pagetape.tapes.info import flight, snapshots, spooled, summary
 from pagetape.tapes.loss import Loss
 
 
 def _saved(path: Path) -> str:
     """One line about a tape that has all its rows."""
     tape = Tape(path)
+    # Not before: it loads the engine, and a recording should begin at once.
+    from pagetape.tapes.info import flight, snapshots, spooled, summary
+
     info = summary(tape)
     if tape.facts.get("deferred"):
         return f"{path}: {spooled(info)}; pagetape import {path} -o NEW.tape decodes it"
