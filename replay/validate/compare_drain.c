@@ -12,19 +12,6 @@ enum {
 	MOVES_WITHIN = 4096, /* most events until a task that moved to another CPU has its next */
 };
 
-uint32_t list_of_entry(const struct model *m, const struct pcp *pcp,
-		       const struct window_event *drain)
-{
-	const struct frame *f = m->frames;
-	uint32_t entry = drain->frame;
-
-	if (f[entry].state != FRAME_PCP || &m->pcps[f[entry].list] != pcp)
-		return pcp_list(m, pcp, drain->order, drain->migratetype);
-	while (entry < m->nr_frames)
-		entry = f[entry].prev;
-	return entry;
-}
-
 /* A recorded victim, freed by force. */
 static void drain_by_force(struct validate *v, struct zone *zone, const struct window_event *event)
 {

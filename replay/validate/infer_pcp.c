@@ -3,40 +3,10 @@
 
 #include "model/buddy.h"
 #include "model/scan_effects.h"
-#include "model/zone.h"
 
 enum {
 	LATE_WITHIN = 512
 }; /* most events from an alloc to a later one whose page was taken before it */
-
-struct window_event *find_alloc(const struct validate *v, const struct window_event *after,
-				uint32_t frame, int order, int within)
-{
-	for (struct window_event *s = window_next(&v->window, after); s && within--;
-	     s = window_next(&v->window, s)) {
-		if (s->frame != frame || s->taken)
-			continue;
-		return s->kind == EVENT_KIND_ALLOC && s->order == order ? s : NULL;
-	}
-	return NULL;
-}
-
-bool is_freed_next(const struct validate *v, uint32_t frame)
-{
-	const struct window_event *next = window_find_frame(&v->window, NULL, frame);
-
-	return next && (next->kind == EVENT_KIND_FREE || next->kind == EVENT_KIND_FREE_BATCHED);
-}
-
-void take_head(struct validate *v, const struct window_event *alloc, struct pcp *pcp)
-{
-	pcp->touched = true;
-	pcp->free_count >>= 1;
-	pcp->free_factor >>= 1;
-	pcp_remove(v->m, pcp, alloc->frame);
-	v->m->frames[alloc->frame].state = FRAME_USED;
-	v->m->frames[alloc->frame].list = 0;
-}
 
 void take_early(struct validate *v, struct window_event *alloc, struct pcp *pcp)
 {
@@ -108,31 +78,6 @@ void free_unaccounted(struct validate *v)
 		accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_LOCKED_FREE, 1ull << order);
 		buddy_free_direct(v->m, zone, frame, order, NULL);
 	}
-}
-
-/*
- * Whether an entry may have left its list by now: it has no later event, or its next event is a
- * free. If so, lower entries could leave after it was added.
- */
-static bool may_have_left(const struct validate *v, uint32_t entry)
-{
-	enum next_event next_event;
-
-	if (!v->next_events.bits)
-		return false;
-	next_event = next_event_of(&v->next_events, row_of(v, v->pushed[entry]));
-	return next_event == NEXT_IS_FREE || next_event == NEXT_NONE;
-}
-
-uint64_t left_before(const struct validate *v, uint32_t entry)
-{
-	uint32_t above = v->m->frames[entry].prev;
-
-	while (above < v->m->nr_frames && v->pushed[above] && may_have_left(v, above))
-		above = v->m->frames[above].prev;
-	if (above >= v->m->nr_frames || !v->pushed[above])
-		return 0;
-	return row_of(v, v->pushed[above]);
 }
 
 /* The list of a PCP entry, or NO_FRAME if it is not found. */
@@ -263,11 +208,19 @@ bool take_proved(struct validate *v, struct pcp *pcp)
 	return pcp->count < before;
 }
 
-void saw_pcp_page(struct validate *v, const struct window_event *event)
+void settle_interrupted(struct validate *v, const struct window_event *event)
 {
-	struct zone *zone = frame_zone(v->m, event->frame);
-	uint64_t pages = 1ull << event->order;
+	int depth = v->depths[event->cpu], within = INTERRUPT_WITHIN;
+	struct window_event *s = window_next(&v->window, event);
+	struct pcp *pcp;
 
-	if (place_of(v->m, event->frame) == PLACE_UNKNOWN && pcp_allowed(v->m, event->order))
-		zone->pcp_unseen -= zone->pcp_unseen < pages ? zone->pcp_unseen : pages;
+	v->depths[event->cpu] = event_depth(event);
+	if (event_depth(event) <= depth)
+		return;
+	while (s && within-- && event_depth(s) >= event_depth(event))
+		s = window_next(&v->window, s);
+	if (!s || within < 0 || s->kind != EVENT_KIND_ALLOC || s->taken ||
+	    !is_first_entry(v->m, s, &pcp))
+		return;
+	take_early(v, s, pcp);
 }
