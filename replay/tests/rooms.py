@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from circles import Symbols, symbols_by_object
 
 Rooms = Mapping[str, list[str]]  # room -> the rooms that it may use
 
@@ -74,21 +75,11 @@ def _include_error(
     return "no such header in the room" if len(parts) == 1 else "no such header"
 
 
-def symbols(archive: Path) -> tuple[set[str], set[str]]:
+def symbols(archive: Path) -> Symbols:
     """Global symbols that an archive defines, and those that it leaves undefined."""
-    output = subprocess.run(
-        ["nm", "--format=posix", "--extern-only", archive],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    defined, undefined = set(), set()
-    for line in output.splitlines():
-        fields = line.split()
-        if len(fields) < 2 or len(fields[1]) != 1:
-            continue  # the name of a member
-        (undefined if fields[1] in "Uwv" else defined).add(fields[0])
-    return defined, undefined - defined
+    objects = symbols_by_object(archive).values()
+    defined = {symbol for found in objects for symbol in found.defined}
+    return Symbols(defined, {symbol for found in objects for symbol in found.undefined} - defined)
 
 
 def symbol_errors(archives: Mapping[str, Path], rooms: Rooms) -> list[str]:

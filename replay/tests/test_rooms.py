@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each room of the engine uses only the rooms that replay/meson.build allows it.
 
+Within a room, no two files use each other, not even by way of others.
+
 analyze/tests/test_rooms.py checks the rooms of the whole tree.
 """
 
@@ -12,6 +14,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from circles import Symbols, circle_errors, circles, symbols_by_object
 
 from .rooms import include_errors, read_rooms, symbol_errors
 
@@ -28,12 +31,15 @@ def archives() -> dict[str, Path]:
     return {room: BUILD / f"replay/libreplay_{room}.a" for room in ROOMS}
 
 
-def compiled(folder: Path, code: str) -> Path:
-    """An archive of one C file."""
-    source, target, archive = folder / "made.c", folder / "made.o", folder / "libmade.a"
-    source.write_text(code)
-    subprocess.run(["cc", "-c", source, "-o", target], check=True)
-    subprocess.run(["ar", "rcs", archive, target], check=True)
+def compiled(folder: Path, *codes: str) -> Path:
+    """An archive of C files: made_0.c, made_1.c, ..."""
+    archive, targets = folder / "libmade.a", []
+    for number, code in enumerate(codes):
+        source, target = folder / f"made_{number}.c", folder / f"made_{number}.c.o"
+        source.write_text(code)
+        subprocess.run(["cc", "-c", source, "-o", target], check=True)
+        targets.append(target)
+    subprocess.run(["ar", "rcs", archive, *targets], check=True)
     return archive
 
 
@@ -83,3 +89,40 @@ def test_a_wrong_call_is_reported(tmp_path: Path) -> None:
     made = compiled(tmp_path, code)
     assert symbol_errors(archives() | {"freerun": made}, ROOMS) == []
     assert "model uses run_init of run" in symbol_errors(archives() | {"model": made}, ROOMS)
+
+
+def test_no_room_has_a_circle_of_files() -> None:
+    assert circle_errors(archives()) == []
+
+
+def test_two_files_that_call_each_other_are_reported(tmp_path: Path) -> None:
+    """The same call within one file, or of a static function of that name, is no circle."""
+    below = "int below(void)\n{\n\treturn 0;\n}\n"
+    roof = "int below(void);\nint roof(void)\n{\n\treturn below();\n}\n"
+    assert circle_errors({"made": compiled(tmp_path, below, roof)}) == []
+    back = "int roof(void);\nint below(void)\n{\n\treturn roof();\n}\n"
+    assert circle_errors({"made": compiled(tmp_path, back, roof)}) == [
+        "made: 0.c uses roof of 1.c, 1.c uses below of 0.c"
+    ]
+    own = "static int roof(void)\n{\n\treturn 0;\n}\nint below(void)\n{\n\treturn roof();\n}\n"
+    assert circle_errors({"made": compiled(tmp_path, own, roof)}) == []
+
+
+def test_a_wrong_call_within_a_room_is_reported() -> None:
+    """pcp_free.c of model uses pcp.c, so pcp.c may not call pcp_free()."""
+    objects = symbols_by_object(archives()["model"])
+    objects["model_pcp.c.o"].undefined.add("pcp_free")
+    (error,) = circles(objects)
+    assert "model_pcp.c.o uses pcp_free of model_pcp_free.c.o" in error
+
+
+def test_each_group_of_circles_is_named_by_its_shortest() -> None:
+    uses = {"a": "b", "b": "c", "c": "ad", "d": "c", "e": "fa", "f": "e", "g": "a"}
+    objects = {
+        name: Symbols({f"{name}()"}, {f"{used}()" for used in others} | {"malloc"})
+        for name, others in uses.items()
+    }
+    assert circles(objects) == [
+        "c uses d() of d, d uses c() of c; in circles with them: a, b",
+        "e uses f() of f, f uses e() of e",
+    ]
