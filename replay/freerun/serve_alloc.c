@@ -17,7 +17,7 @@ static uint16_t preferred_node(const struct serve *s, const struct waiting *e)
 	if (e->frame == NO_FRAME)
 		return local;
 	if (e->frame != s->request.landed_frame && !(e->gfp_flags & GFP_THISNODE) &&
-	    (interrupts || !asks_where_it_lands(m->landed, e->moment.pid)))
+	    (interrupts || !asks_where_it_lands(m->record->landed, e->moment.pid)))
 		return local;
 	bound = frame_zone(m, e->frame)->node;
 	return tape_node(m, bound) == tape_node(m, local) ? local : bound;
