@@ -35,8 +35,7 @@ static bool is_there_later(const struct window_event *next)
  * Remove an entry that has left a PCP, and the entries right above it, up to `victim`, that the
  * drain did not find either: they left first.
  */
-static void take_series(struct validate *v, const struct window_event *event, struct pcp *pcp,
-			uint32_t entry)
+static void take_series(struct validate *v, const struct window_event *event, uint32_t entry)
 {
 	const struct model *m = v->m;
 	uint32_t top = entry, above;
@@ -44,7 +43,7 @@ static void take_series(struct validate *v, const struct window_event *event, st
 	while ((above = m->frames[top].prev) < m->nr_frames && above != event->frame &&
 	       !is_there_later(window_find_frame(&v->window, event, above)))
 		top = above;
-	take_down_to(v, pcp, top, entry);
+	take_down_to(v, top, entry);
 }
 
 /*
@@ -72,7 +71,7 @@ static void take_late(struct validate *v, struct window_event *alloc, struct pcp
 	struct window_event there = *alloc;
 
 	there.cpu = pcp->cpu;
-	take_early(v, &there, pcp);
+	take_early(v, &there);
 	alloc->taken = alloc->exact = true;
 }
 
@@ -110,7 +109,7 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 			if (is_there_later(next) && is_taken_late(m, here, victim, next))
 				take_late(v, next, drain->pcp);
 			else
-				take_series(v, event, drain->pcp, victim);
+				take_series(v, event, victim);
 			continue;
 		}
 		/* Its turn comes: this drain took another order for a moment. */
@@ -127,7 +126,7 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 			list_del(f, victim);
 			list_add_head(f, here, victim);
 		} else {
-			take_series(v, event, drain->pcp, victim);
+			take_series(v, event, victim);
 		}
 	}
 }

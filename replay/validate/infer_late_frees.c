@@ -337,13 +337,7 @@ static bool is_doubtful(const struct validate *v, const struct doubtful_free *d)
 
 static void take_back(struct validate *v, struct doubtful_free *d)
 {
-	struct model *m = v->m;
-	struct frame *f = &m->frames[d->free.frame];
-
-	pcp_remove(m, &m->pcps[f->list], d->free.frame);
-	f->state = FRAME_USED;
-	f->list = 0;
-	v->pushed[d->free.frame] = 0;
+	remove_entry(v, d->free.frame, REMOVED_LATE_FREE, NULL);
 	wait_for(v, &d->free, d->by, d->free.cpu);
 	d->by = 0;
 }

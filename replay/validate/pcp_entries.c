@@ -2,7 +2,10 @@
 /* Entries of the PCP lists, and the events that show where an entry was or is. */
 #include "predict.h"
 
+#include "model/scan_effects.h"
 #include "model/zone.h"
+
+enum { NO_REPAIR = -1 };
 
 struct request request_of(const struct model *m, const struct window_event *event)
 {
@@ -85,14 +88,82 @@ bool is_first_entry(const struct model *m, const struct window_event *alloc, str
 	       m->frames[alloc->frame].order == alloc->order;
 }
 
-void take_head(struct validate *v, const struct window_event *alloc, struct pcp *pcp)
+/* What each cause of a removal comes to. */
+static const struct {
+	bool emits;    /* a row of `inferred` */
+	bool is_alloc; /* it counts for the size of the next refill or drain */
+	bool marks;    /* its zonelist scan marked zones, and has not run so far */
+	bool forgets;  /* the latest free of the page put it on no list */
+	uint16_t list; /* of the used page: why it is used */
+	int repair;    /* REPAIR_CAUSE_*, or NO_REPAIR */
+} removals[] = {
+	[REMOVED_FOR_ALLOC] = {.is_alloc = true, .repair = NO_REPAIR},
+	[REMOVED_EARLY] =
+		{
+			.emits = true,
+			.is_alloc = true,
+			.marks = true,
+			.repair = REPAIR_CAUSE_LATE_ALLOC,
+		},
+	[REMOVED_PREEMPTED] =
+		{
+			.emits = true,
+			.is_alloc = true,
+			.marks = true,
+			.forgets = true,
+			.list = AWAITS_ALLOC,
+			.repair = REPAIR_CAUSE_LATE_ALLOC,
+		},
+	[REMOVED_UNSEEN] = {.emits = true, .list = NO_ALLOC, .repair = REPAIR_CAUSE_UNTRACED_ALLOC},
+	[REMOVED_LATE_FREE] = {.forgets = true, .repair = NO_REPAIR},
+};
+
+static void emit_removal(struct validate *v, uint32_t entry, const struct removed *removed)
 {
-	pcp->touched = true;
-	pcp->free_count >>= 1;
-	pcp->free_factor >>= 1;
-	pcp_remove(v->m, pcp, alloc->frame);
-	v->m->frames[alloc->frame].state = FRAME_USED;
-	v->m->frames[alloc->frame].list = 0;
+	struct inferred row = {.at = removed->at,
+			       .since = max_row(removed->since, since_entry(v, entry))};
+
+	if (!removed->alloc) {
+		row.kind = INFERRED_KIND_ALLOC;
+		row.cpu = v->m->pcps[v->m->frames[entry].list].cpu;
+		row.frame = entry;
+		row.order = v->m->frames[entry].order;
+		row.migratetype = removed->migratetype > MIGRATETYPE_RECLAIMABLE
+					  ? MIGRATETYPE_MOVABLE
+					  : (uint8_t)removed->migratetype;
+	}
+	emit_inferred(v, row, removed->alloc);
+}
+
+void remove_entry(struct validate *v, uint32_t entry, enum removal why,
+		  const struct removed *removed)
+{
+	struct model *m = v->m;
+	struct frame *f = &m->frames[entry];
+	struct pcp *pcp = &m->pcps[f->list];
+	struct zone *zone = &m->zones[pcp->zone];
+
+	if (removals[why].emits)
+		emit_removal(v, entry, removed);
+	if (removals[why].marks) {
+		struct request rq = request_of(m, removed->alloc);
+
+		zone_scan_effects(m, &rq, zone, false);
+	}
+	if (removals[why].is_alloc) {
+		pcp->touched = true;
+		pcp->free_count >>= 1;
+		pcp->free_factor >>= 1;
+	}
+	pcp_remove(m, pcp, entry);
+	f->state = FRAME_USED;
+	f->list = removals[why].list;
+	if (f->list == NO_ALLOC)
+		f->next = NO_FRAME;
+	if (removals[why].forgets)
+		v->pushed[entry] = 0;
+	if (removals[why].repair != NO_REPAIR)
+		accuracy_repair(&v->accuracy, zone, removals[why].repair, 1ull << f->order);
 }
 
 void saw_pcp_page(struct validate *v, const struct window_event *event)

@@ -92,8 +92,28 @@ bool is_first_entry(const struct model *m, const struct window_event *alloc, str
  * so it left before the free of the entry above it. Returns the row of that free, or 0.
  */
 uint64_t left_before(const struct validate *v, uint32_t entry);
-/* Take an entry that is first on its PCP list, for its alloc, which is the current event. */
-void take_head(struct validate *v, const struct window_event *alloc, struct pcp *pcp);
+/* Why an entry leaves its PCP list. */
+enum removal {
+	REMOVED_FOR_ALLOC, /* its alloc is the current event */
+	REMOVED_EARLY, /* its alloc comes later: the task was interrupted, or its event is late */
+	REMOVED_PREEMPTED, /* its alloc comes later: the task was preempted */
+	REMOVED_UNSEEN,    /* it was allocated without an event */
+	REMOVED_LATE_FREE, /* its free has not put it there yet */
+};
+/* What its row has to say. */
+struct removed {
+	const struct window_event *alloc; /* of REMOVED_EARLY and REMOVED_PREEMPTED */
+	uint64_t at;                      /* it left before this row; 0: the current row */
+	uint64_t since;                   /* and not before this row */
+	int migratetype;                  /* of REMOVED_UNSEEN */
+};
+/*
+ * Remove an entry from its PCP list: write its row, count its repair, and leave the PCP and the
+ * page as the cause has them. `removed`: NULL without a row, as for REMOVED_FOR_ALLOC and
+ * REMOVED_LATE_FREE.
+ */
+void remove_entry(struct validate *v, uint32_t entry, enum removal why,
+		  const struct removed *removed);
 /* Handle an event of a page that was on a PCP list before the start. */
 void saw_pcp_page(struct validate *v, const struct window_event *event);
 
@@ -222,11 +242,11 @@ uint64_t since_block(const struct validate *v, uint32_t head, int order);
 /* infer_pcp.c */
 
 /* Take an entry that is first on its PCP list now, before the event of its alloc. */
-void take_early(struct validate *v, struct window_event *alloc, struct pcp *pcp);
+void take_early(struct validate *v, struct window_event *alloc);
 /* Take an entry that left its list without an event, before row `at`; 0: the current row. */
-void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry, int migratetype, uint64_t at);
-/* Take all entries of a PCP from `top` down to `entry`, which left without an event. */
-void take_down_to(struct validate *v, struct pcp *pcp, uint32_t top, uint32_t entry);
+void take_unseen(struct validate *v, uint32_t entry, int migratetype, uint64_t at);
+/* Take all entries of a list from `top` down to `entry`, which left without an event. */
+void take_down_to(struct validate *v, uint32_t top, uint32_t entry);
 /* Take an entry that left without an event, and those above it from the same refill. */
 void take_buried(struct validate *v, uint32_t entry);
 /*

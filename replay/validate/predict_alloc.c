@@ -116,7 +116,7 @@ static void take_misplaced(struct validate *v, struct window_event *event, struc
 
 		if (pcp->cpu != event->cpu)
 			emit_there(v, event, pcp);
-		take_head(v, event, pcp);
+		remove_entry(v, event->frame, REMOVED_FOR_ALLOC, NULL);
 		if (unknown || late)
 			accuracy_count(&v->accuracy, zone, DECISION_ALLOC,
 				       unknown ? UNKNOWN : EXACT);
@@ -199,7 +199,7 @@ void predict_alloc(struct validate *v, struct window_event *event)
 	if (is_first_entry(m, event, &pcp) || (pcp && infer_refill(v, event, &rq, pcp))) {
 		if (late)
 			emit_inferred(v, (struct inferred){.at = v->ran[event->cpu] + 1}, event);
-		take_head(v, event, pcp);
+		remove_entry(v, event->frame, REMOVED_FOR_ALLOC, NULL);
 		accuracy_count(&v->accuracy, zone, DECISION_ALLOC, EXACT);
 		return;
 	}

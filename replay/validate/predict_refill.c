@@ -125,7 +125,7 @@ static void take_bulk(struct validate *v, struct burst *burst, struct pcp *pcp,
 
 	for (; size-- && pick.zone_locked && pcp_first(v->m, pcp, rq) == pick.frame &&
 	       next_event_of(&v->next_events, pick.zone_locked->at) == NEXT_IS_FREE;) {
-		take_unseen(v, pcp, pick.frame, type, 0);
+		take_unseen(v, pick.frame, type, 0);
 		if (size)
 			read_pick(v, window_next(&v->window, pick.last), &pick);
 	}
