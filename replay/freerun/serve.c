@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which of the files behind serve.h serves a request; allocs that take no block any more. */
+/* Hands each request to the file that serves it. Also: allocs whose block was taken earlier. */
 #include "serve_internal.h"
 
 #include "model/scan_effects.h"

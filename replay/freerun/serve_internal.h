@@ -2,8 +2,8 @@
 /*
  * serve_internal.h - functions shared by the files behind serve.h.
  *
- *   serve.c             which of them serves a request; allocs that take no block any more
- *   serve_state.c       the state, made and freed; pages that are freed together; reports
+ *   serve.c             hands each request to one of them; allocs whose block was taken earlier
+ *   serve_state.c       struct serve, made and freed; pages that are freed with others; anomalies
  *   serve_alloc.c       allocs
  *   serve_free.c        frees
  *   serve_contig_free.c contiguous pages that are freed together

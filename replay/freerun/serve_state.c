@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The state behind serve.h: made and freed; its pages that are freed together; its reports. */
+/* struct serve: made and freed; its pages that are freed with others; its anomalies. */
 #include "serve_internal.h"
 
 #include "model/policy_stack.h"

@@ -13,7 +13,7 @@
  * is in two zones. The padding stays used. frame_pfn() and pfn_frame() translate. List heads are
  * frames as well, after the last page.
  *
- * What a model must know of the record that its run follows is in record_facts.h.
+ * Facts about the record that the model needs are in record_facts.h.
  *
  * model_new() allocates all memory; nothing is allocated while events run.
  *

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * record_facts.h - what a model must know of the record that its run follows.
+ * record_facts.h - facts about the record that the model needs, and that are no state of the
+ * allocator.
  *
- * None of it is the state of the allocator. The run owns the facts; they outlive its model. A bit n
- * is node n of the tape, nodes from 64 on share the bits (tape_node() & 63).
+ * The run owns them, and they outlive its model. Bit n is node n of the tape; nodes from 64 on
+ * share the bits (tape_node() & 63).
  */
 #pragma once
 

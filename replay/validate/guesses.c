@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the start guessed, and no event has shown so far. */
+/* Guesses of the start that no event has replaced so far. */
 #include "predict.h"
 
 bool is_guess(const struct validate *v, uint32_t head)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Entries of the PCP lists, and the events that show where an entry was or is. */
+/* Entries of the PCP lists: the events that show their place, and their removal. */
 #include "predict.h"
 
 #include "model/scan_effects.h"

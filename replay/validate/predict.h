@@ -11,8 +11,8 @@
  *   compare_drain.c       the pages of one drain
  *   predict_tuning.c      the tuning of a PCP, from the size of a refill or drain
  *   predict_list_order.c  the zone that served a request
- *   pcp_entries.c         entries of the PCP lists, and events about them
- *   guesses.c             what the start guessed, and no event has shown
+ *   pcp_entries.c         entries of the PCP lists: their events, their removal
+ *   guesses.c             guesses of the start that no event has replaced
  *   infer_moments.c       the windows in which inferred activity happened
  *   infer_pcp.c           pages that left a PCP list without an event
  *   infer_preempted.c     pages that left a PCP list long before their events
