@@ -70,7 +70,7 @@ def test_python_imports_stay_in_the_room_and_below(room: str) -> None:
 
 @pytest.mark.parametrize("room", MAY_IMPORT)
 def test_c_includes_stay_in_the_room_and_below(room: str) -> None:
-    """`tests/test_rooms.py` of replay and collector check the rooms inside them."""
+    """schemas/tests/test_c_rooms.py checks the rooms inside replay and collector."""
     generated = {"tables.h", "policies/policy_list.h"}
     headers = [path for r in {room, "schemas"} for path in sources(r, ".h")]
     for path in sources(room, ".c", ".h"):

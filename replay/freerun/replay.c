@@ -184,7 +184,7 @@ static int start(struct replay *r, struct error *err)
 	if (ret)
 		return ret;
 	r->events.event_counts = r->config.counted ? &r->event_counts : NULL;
-	r->model->drains_inferred = r->run.load.inferred_rows.nr > 0;
+	r->model->record->drains_inferred = r->run.load.inferred_rows.nr > 0;
 	r->model->events = r->config.events ? &r->events : NULL;
 	ret = start_reclaim(r, err);
 	if (!ret)
@@ -300,7 +300,7 @@ static void catch_up(struct replay *r, const struct waiting *e)
 		run_reclaim_events(r, r->serve.at, ts);
 	if (reclaim_events->nr_passes)
 		reclaim_events_seen(reclaim_events, r->model, e->moment.pid, ts);
-	if (r->model->boosted_nodes || reclaim_events->nr_own_passes)
+	if (r->model->record->boosted_nodes || reclaim_events->nr_own_passes)
 		reclaim_events_boosts(reclaim_events, r->model, ts);
 	if (ts >= r->next_tick || ts >= r->interval_end || ts >= r->next_look)
 		intervals_advance(r, ts);
@@ -365,7 +365,7 @@ static bool is_quiet(const struct replay *r, const struct waiting *e)
 	uint64_t ts = e->moment.ts, at = r->serve.at + (e->at - (uint32_t)r->serve.at);
 
 	return !r->model->reclaim_ops && !reclaim_events->nr_passes &&
-	       !reclaim_events->nr_own_passes && !r->model->boosted_nodes &&
+	       !reclaim_events->nr_own_passes && !r->model->record->boosted_nodes &&
 	       !reclaim_events->nr_reclaimed && ts < r->next_tick && ts < r->interval_end &&
 	       ts < r->next_look && r->variation.next > at &&
 	       (reclaim_events->next == reclaim_events->nr ||
@@ -389,7 +389,7 @@ static void run_due(struct replay *r, bool flush)
 			prefetch_place(r, &due[i]);
 		quiet = !r->config.explains && is_quiet(r, &due[nr - 1]);
 		for (size_t i = 0; i < nr; i++) {
-			if (quiet && !r->model->boosted_nodes) {
+			if (quiet && !r->model->record->boosted_nodes) {
 				begin(r, &due[i]);
 				serve_request(&r->serve, &due[i]);
 			} else {

@@ -16,12 +16,6 @@ static inline void free_block(struct serve *s, uint32_t head, int order, int row
 	zone_free_as(m, head, order, &s->request.free);
 }
 
-bool serve_is_freed_with_others(const struct serve *s, uint32_t page)
-{
-	return (s->alloc_batches && alloc_batches_have(s->alloc_batches, page)) ||
-	       (s->huge && huge_has(s->huge, page));
-}
-
 /* Free one page of a batch or group. */
 static void free_shared(struct serve *s, uint32_t page, int rows)
 {

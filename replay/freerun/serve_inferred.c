@@ -263,9 +263,9 @@ static void mark_awaits_alloc(struct serve *s, const struct waiting *e)
 /* Whether the node of a zone is at its limit of dirty pages. */
 static void learn_dirty(struct model *m, const struct zone *zone, bool dirty)
 {
-	uint64_t bit = 1ull << (tape_node(m, zone->node) & 63);
+	uint64_t bit = 1ull << (tape_node(m, zone->node) & 63), *nodes = &m->record->dirty_nodes;
 
-	m->dirty_nodes = dirty ? m->dirty_nodes | bit : m->dirty_nodes & ~bit;
+	*nodes = dirty ? *nodes | bit : *nodes & ~bit;
 }
 
 /* An alloc that happened before its event. */

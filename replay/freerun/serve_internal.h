@@ -2,12 +2,14 @@
 /*
  * serve_internal.h - functions shared by the files behind serve.h.
  *
- *   serve.c           the interface; allocs
- *   serve_free.c      frees
+ *   serve.c             hands each request to one of them; allocs whose block was taken earlier
+ *   serve_state.c       struct serve, made and freed; pages that are freed with others; anomalies
+ *   serve_alloc.c       allocs
+ *   serve_free.c        frees
  *   serve_contig_free.c contiguous pages that are freed together
- *   serve_huge.c      tries of a fault that asks for a huge page
- *   serve_inferred.c  inferred rows
- *   serve_migration.c pages that recorded compaction moves
+ *   serve_huge.c        tries of a fault that asks for a huge page
+ *   serve_inferred.c    inferred rows
+ *   serve_migration.c   pages that recorded compaction moves
  */
 #pragma once
 

@@ -128,7 +128,7 @@ static bool merge_likely(const struct model *m, uint32_t head, int order)
 }
 
 /* compaction_capture, 5.10 to 7.3: the task gets the chunk, no list does. */
-static bool is_captured(struct model *m, struct zone *zone, uint32_t head, int order,
+static bool try_capture(struct model *m, struct zone *zone, uint32_t head, int order,
 			int migratetype, struct capture *c)
 {
 	if (m->kernel->capture == CAPTURE_NONE || c->frame != NO_FRAME || c->zone != zone ||
@@ -169,7 +169,7 @@ void buddy_put(struct model *m, struct zone *zone, uint32_t head, int order, int
 	while (order < m->max_order) {
 		uint32_t buddy = head ^ (1u << order);
 
-		if (capture && is_captured(m, zone, head, order, migratetype, capture))
+		if (capture && try_capture(m, zone, head, order, migratetype, capture))
 			return;
 		if (f[buddy].state != FRAME_FREE || f[buddy].order != order)
 			break;

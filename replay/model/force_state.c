@@ -133,6 +133,15 @@ void retype_block(struct model *m, uint32_t frame, int migratetype)
 	set_block_type(m, frame, 0, migratetype);
 }
 
+void retype_blocks(struct model *m, uint32_t frame, int order, int migratetype)
+{
+	uint32_t end = frame + (order < m->pageblock_order ? 1 : 1u << order);
+	uint32_t zone_end = frame_zone(m, frame)->end;
+
+	for (; frame < end && frame < zone_end; frame = block_end(m, frame))
+		retype_block(m, frame, migratetype);
+}
+
 void retype_isolated(struct model *m, uint32_t head, int order)
 {
 	uint32_t block = 1u << m->pageblock_order;

@@ -30,3 +30,5 @@ void rotate_list(struct model *m, uint32_t list, uint32_t first);
 
 /* Set the migratetype of a frame's pageblock and move its free pages to that type's lists. */
 void retype_block(struct model *m, uint32_t frame, int migratetype);
+/* The same for the pageblock of a chunk, or for each of a chunk of several. */
+void retype_blocks(struct model *m, uint32_t frame, int order, int migratetype);

@@ -13,6 +13,8 @@
  * is in two zones. The padding stays used. frame_pfn() and pfn_frame() translate. List heads are
  * frames as well, after the last page.
  *
+ * Facts about the record that the model needs are in record_facts.h.
+ *
  * model_new() allocates all memory; nothing is allocated while events run.
  *
  * Invariants. model_check() (model_check.h) verifies each and reports it by name.
@@ -47,6 +49,7 @@
 #include "counters.h"
 #include "events.h"
 #include "kernel.h"
+#include "record_facts.h"
 #include "tables.h"
 
 #include <stdbool.h>
@@ -208,27 +211,18 @@ struct model {
 	/* Number of the PCP list of an order and migratetype, or NO_PCP_LIST. */
 	uint8_t pcp_lists[NR_PAGE_ORDERS][NR_MIGRATETYPE];
 	const uint16_t *cpu_nodes; /* [cpu] */
-	const uint64_t *landed; /* bit per pid: its requests ask first the node that served them in
-				   the record */
 	/* [node][node] number of shorter different distances; 0 for the node itself */
 	uint8_t *distance_classes;
 	const uint8_t *node_distances;    /* [node][node] of the machine */
 	int proactiveness;                /* vm.compaction_proactiveness */
 	struct zone_reclaim zone_reclaim; /* before a request tries the next node */
-	struct zonelist *fallback;     /* [node][part of the CPU] every zone, nearest node first */
-	struct zonelist *thisnode;     /* [node][part of the CPU] */
-	uint64_t hopeless_nodes;       /* of the machine: their kswapd has given up at the start */
-	bool tiers;                    /* memory tiering: kswapd keeps room for promoted pages */
-	bool recorded_defrag;          /* vm.defrag_mode of the recording */
-	uint8_t recorded_zone_reclaim; /* vm.zone_reclaim_mode of the recording */
-	bool boost_acts;               /* boosts raise watermarks; else they are only counted */
-	struct moment now;             /* of the event being replayed */
-	bool has_highmem;              /* one of its zones is HighMem */
-	bool drains_inferred;          /* drain_all is played from inferred rows (inferred.h) */
-	uint64_t dirty_nodes;          /* bit n: node n of the tape, see dirty_node() */
-	uint64_t woken_nodes;          /* the same: kswapd was woken, its pass is to begin */
-	uint64_t boosted_nodes;        /* the same: a boost of the model's own woke kswapd */
-	struct events *events;         /* receives the model's own events; NULL: none */
+	struct zonelist *fallback;   /* [node][part of the CPU] every zone, nearest node first */
+	struct zonelist *thisnode;   /* [node][part of the CPU] */
+	bool tiers;                  /* memory tiering: kswapd keeps room for promoted pages */
+	struct moment now;           /* of the event being replayed */
+	struct record_facts *record; /* of the run; set before the first event */
+	bool has_highmem;            /* one of its zones is HighMem */
+	struct events *events;       /* receives the model's own events; NULL: none */
 	struct flips *flips; /* decisions that the run takes otherwise (flips.h); NULL: none */
 	const struct zone_lock_ops *zone_lock_ops; /* NULL: zone locks are not modelled */
 	const struct reclaim_ops *reclaim_ops;     /* NULL: reclaim follows the record */
@@ -282,7 +276,7 @@ static inline int tape_node(const struct model *m, int node)
 /* Whether the kswapd of a node of the tape has given up before the start. */
 static inline bool node_is_hopeless(const struct model *m, int node)
 {
-	return node < 64 && m->hopeless_nodes >> node & 1;
+	return node < 64 && m->record->hopeless_nodes >> node & 1;
 }
 
 /*
@@ -291,8 +285,8 @@ static inline bool node_is_hopeless(const struct model *m, int node)
  */
 static inline bool dirty_node(const struct model *m, const struct zone *zone, uint32_t gfp_flags)
 {
-	return m->dirty_nodes && gfp_flags & GFP_WRITE &&
-	       m->dirty_nodes >> (tape_node(m, zone->node) & 63) & 1;
+	return m->record->dirty_nodes && gfp_flags & GFP_WRITE &&
+	       m->record->dirty_nodes >> (tape_node(m, zone->node) & 63) & 1;
 }
 
 /* Distance class of a node, seen from another: the number of shorter different distances. */

@@ -316,9 +316,6 @@ int model_new(struct model **out, const struct kernel *kernel, const struct mach
 		return ret;
 	}
 	m->tiers = machine->tiers;
-	m->hopeless_nodes = machine->hopeless_nodes;
-	m->recorded_defrag = machine->recorded_defrag;
-	m->recorded_zone_reclaim = machine->recorded_zone_reclaim;
 	init_list_heads(m);
 	init_blocks(m);
 	for (int i = 0; i < nr_zones; i++) {

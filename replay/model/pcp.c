@@ -248,3 +248,11 @@ uint32_t pcp_alloc(struct model *m, struct zone *zone, const struct request *rq)
 	m->frames[frame].state = FRAME_USED;
 	return frame;
 }
+
+void pcp_committed(const struct model *m, struct zone *zone)
+{
+	static const struct request any = {.class_zone = ZONE_MOVABLE};
+
+	if (zone->below_high && watermark_ok(m, zone, &any, zone_mark(zone, WMARK_HIGH)))
+		zone->below_high = false;
+}

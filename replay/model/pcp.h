@@ -2,7 +2,7 @@
 /*
  * pcp.h - the per-CPU page lists: refill, free, drain, decay.
  *
- *   pcp.c        lists, allocs and refills
+ *   pcp.c        lists, allocs and refills; the end of a free
  *   pcp_size.c   how many pages a PCP holds and refills
  *   pcp_free.c   frees, and how many pages overflow
  *   pcp_drain.c  drains, drain_all, the vmstat tick

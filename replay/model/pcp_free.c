@@ -4,7 +4,6 @@
 
 #include "flips.h"
 #include "min_max.h"
-#include "watermark.h"
 #include "zone_lock.h"
 
 /* 5.14 to 6.6: free_unref_page_commit with nr_pcp_high and nr_pcp_free. */
@@ -148,14 +147,6 @@ static inline __attribute__((always_inline)) int commit(struct model *m, struct 
 int pcp_commit(struct model *m, struct zone *zone, uint32_t head, int order, int *list)
 {
 	return commit(m, zone, head, order, list);
-}
-
-void pcp_committed(const struct model *m, struct zone *zone)
-{
-	static const struct request any = {.class_zone = ZONE_MOVABLE};
-
-	if (zone->below_high && watermark_ok(m, zone, &any, zone_mark(zone, WMARK_HIGH)))
-		zone->below_high = false;
 }
 
 /* Another number of pages for the drain of an overflow, where the row adapts it. */

@@ -62,7 +62,7 @@ static uint32_t alloc_reclaimed(struct model *m, struct request *rq, struct zone
 {
 	if (rq->migratetype != MIGRATETYPE_HIGHATOMIC)
 		unreserve_highatomic(m, scan->list, rq, false);
-	if (!m->drains_inferred)
+	if (!m->record->drains_inferred)
 		pcp_drain_all(m);
 	return scan_zones(m, rq, scan);
 }

@@ -31,7 +31,7 @@ void boost_zone_times(struct model *m, struct zone *zone, int64_t most, int64_t 
 	int64_t block = 1ll << m->pageblock_order, room = most - zone->boost, fit;
 
 	counters->boost_asks += (uint64_t)times;
-	if (!m->boost_acts || !times)
+	if (!m->record->boost_acts || !times)
 		return;
 	count_boosted_time(m, zone, m->now.ts);
 	fit = room > 0 ? (room + block - 1) >> m->pageblock_order : 0;
@@ -190,12 +190,12 @@ bool watermark_slow(const struct model *m, const struct zone *zone, const struct
 
 void kswapd_woken(struct model *m, int node)
 {
-	m->woken_nodes |= 1ull << (node & 63);
+	m->record->woken_nodes |= 1ull << (node & 63);
 }
 
 void kswapd_begin(struct model *m, int node, int class_zone)
 {
-	m->woken_nodes &= ~(1ull << (node & 63));
+	m->record->woken_nodes &= ~(1ull << (node & 63));
 	for (int i = 0; i < m->nr_zones; i++) {
 		struct zone *zone = &m->zones[i];
 

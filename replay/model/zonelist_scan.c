@@ -77,8 +77,8 @@ static uint32_t rmqueue(struct model *m, struct zone *zone, const struct request
 		zone_counters(m, zone)->slowpath_wake_calls++;
 		if (m->reclaim_ops)
 			m->reclaim_ops->wake_boosted(m->reclaim_ops->self, zone);
-		else if (m->boost_acts)
-			m->boosted_nodes |= 1ull << (tape_node(m, zone->node) & 63);
+		else if (m->record->boost_acts)
+			m->record->boosted_nodes |= 1ull << (tape_node(m, zone->node) & 63);
 	}
 	return frame;
 }
@@ -141,7 +141,7 @@ bool has_unmixed(const struct model *m, const struct zone *zone, const struct re
 
 bool kswapd_awake(const struct model *m, int node)
 {
-	if (m->woken_nodes >> (tape_node(m, node) & 63) & 1)
+	if (m->record->woken_nodes >> (tape_node(m, node) & 63) & 1)
 		return true;
 	for (int i = 0; i < m->nr_zones; i++)
 		if (m->zones[i].node == node && m->zones[i].reclaim_active)

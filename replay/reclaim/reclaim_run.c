@@ -242,7 +242,7 @@ static bool reclaim_there(struct model *m, const struct request *rq)
  */
 static uint8_t asked_order(const struct model *m, const struct slow_entry *e)
 {
-	bool was_promoted = m->recorded_defrag &&
+	bool was_promoted = m->record->defrag_mode &&
 			    m->kernel->defrag_promotes != DEFRAG_PROMOTES_NEVER &&
 			    e->order == m->pageblock_order &&
 			    gfp_migratetype(e->gfp_flags) != MIGRATETYPE_MOVABLE;
@@ -445,7 +445,7 @@ static const struct scan_row *recorded_try(const struct reclaim_run *run, int no
 {
 	const struct model *m = run->model;
 
-	if (m->zone_reclaim.mode != m->recorded_zone_reclaim)
+	if (m->zone_reclaim.mode != m->record->zone_reclaim_mode)
 		return NULL;
 	return scan_near(&run->pace, m->now.ts, tape_node(m, node));
 }
@@ -583,6 +583,6 @@ int reclaim_run_start(struct reclaim_run *run, struct page_map *pages, const uin
 		.stalled = stalled,
 	};
 	run->model->reclaim_ops = &run->ops;
-	run->model->boost_acts = true;
+	run->model->record->boost_acts = true;
 	return 0;
 }

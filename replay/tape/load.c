@@ -29,9 +29,15 @@ int load_model(struct load *s, struct error *err)
 	ret = layout->ops->layout(layout, &s->machine, s->specs, &s->nr_specs, UINT8_MAX, err);
 	if (ret)
 		return ret;
+	s->record = (struct record_facts){
+		.hopeless_nodes = s->machine.hopeless_nodes,
+		.defrag_mode = s->machine.recorded_defrag,
+		.zone_reclaim_mode = s->machine.recorded_zone_reclaim,
+	};
 	ret = model_new(&s->model, &s->kernel, &s->machine, s->specs, s->nr_specs, err);
 	if (ret)
 		return ret;
+	s->model->record = &s->record;
 	policy_stack_join(s->policies, s->model);
 	ret = reclaim_events_new(&s->reclaim_events, s->model, err);
 	return ret ? ret : recorded_compactions_new(&s->recorded_compactions, s->model, err);
@@ -140,16 +146,16 @@ int load_complete(struct load *s, struct error *err)
 		return fail(err, ENODATA,
 			    "no rows of free_block or block_guess: the tape does not "
 			    "say which pages were free at its start");
-	s->model->boost_acts |= s->model->hopeless_nodes != 0;
+	s->model->record->boost_acts |= s->model->record->hopeless_nodes != 0;
 	for (int i = 0; i < s->model->nr_zones; i++) {
 		struct zone *zone = &s->model->zones[i];
 
 		/* Only passes of kswapd remove a boost, and a hopeless one makes none. */
-		if (!s->model->boost_acts || s->kernel.boost == BOOST_NONE)
+		if (!s->model->record->boost_acts || s->kernel.boost == BOOST_NONE)
 			zone->boost = 0;
-		zone->reclaim_active &= s->model->boost_acts;
+		zone->reclaim_active &= s->model->record->boost_acts;
 	}
-	s->model->landed = s->landed;
+	s->model->record->landed = s->landed;
 	snapshot_complete(s->model);
 	new_limits_check_pcps(s);
 	if (s->new_marks)

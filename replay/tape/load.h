@@ -22,6 +22,7 @@ struct load {
 	bool new_marks;      /* a policy set watermarks: size the PCPs again */
 	bool listed;         /* rows of free_block or block_guess were loaded */
 	struct model *model; /* NULL until all rows of zone are known */
+	struct record_facts record;
 	struct reclaim_events reclaim_events;
 	struct recorded_compactions recorded_compactions;
 	struct inferred_rows inferred_rows;

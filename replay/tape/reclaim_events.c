@@ -156,7 +156,7 @@ int reclaim_events_load(struct reclaim_events *a, struct model *m,
 				continue;
 			a->kswapds[where].known = true;
 			a->kswapds[where].pid = columns->pid[i];
-			m->boost_acts = true;
+			m->record->boost_acts = true;
 			break;
 		case RECLAIM_KIND_WAKEUP_KSWAPD: /* the event fires only if the task waits */
 		case RECLAIM_KIND_KSWAPD_SLEEP:
@@ -337,7 +337,7 @@ void reclaim_events_boosts(struct reclaim_events *a, struct model *m, uint64_t t
 	for (int node = 0; node < m->nr_nodes; node++) {
 		struct kswapd_pass *kswapd = &a->kswapds[node];
 
-		if (m->boosted_nodes >> (node & 63) & 1)
+		if (m->record->boosted_nodes >> (node & 63) & 1)
 			plan_own_pass(a, node, ts);
 		if (!kswapd->own_end || ts < kswapd->own_begin)
 			continue;
@@ -347,7 +347,7 @@ void reclaim_events_boosts(struct reclaim_events *a, struct model *m, uint64_t t
 		if (ts >= kswapd->own_end)
 			end_own_pass(a, m, node);
 	}
-	m->boosted_nodes = 0;
+	m->record->boosted_nodes = 0;
 }
 
 void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
@@ -379,7 +379,7 @@ void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
 		end_pass(a, m, reclaim_event->where);
 		/* It sleeps if the node is balanced, and the boost stays. */
 		if (kswapd->boosted && is_unbalanced(m, reclaim_event->where, kswapd->class_zone))
-			m->boosted_nodes |= 1ull << (reclaim_event->where & 63);
+			m->record->boosted_nodes |= 1ull << (reclaim_event->where & 63);
 		kswapd->awake = kswapd->boosted = false;
 		if (reclaim_event->sleeps)
 			vmstat_diff_kswapd(m, reclaim_event->where, false);

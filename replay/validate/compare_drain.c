@@ -12,19 +12,6 @@ enum {
 	MOVES_WITHIN = 4096, /* most events until a task that moved to another CPU has its next */
 };
 
-uint32_t list_of_entry(const struct model *m, const struct pcp *pcp,
-		       const struct window_event *drain)
-{
-	const struct frame *f = m->frames;
-	uint32_t entry = drain->frame;
-
-	if (f[entry].state != FRAME_PCP || &m->pcps[f[entry].list] != pcp)
-		return pcp_list(m, pcp, drain->order, drain->migratetype);
-	while (entry < m->nr_frames)
-		entry = f[entry].prev;
-	return entry;
-}
-
 /* A recorded victim, freed by force. */
 static void drain_by_force(struct validate *v, struct zone *zone, const struct window_event *event)
 {
@@ -48,8 +35,7 @@ static bool is_there_later(const struct window_event *next)
  * Remove an entry that has left a PCP, and the entries right above it, up to `victim`, that the
  * drain did not find either: they left first.
  */
-static void take_series(struct validate *v, const struct window_event *event, struct pcp *pcp,
-			uint32_t entry)
+static void take_series(struct validate *v, const struct window_event *event, uint32_t entry)
 {
 	const struct model *m = v->m;
 	uint32_t top = entry, above;
@@ -57,7 +43,7 @@ static void take_series(struct validate *v, const struct window_event *event, st
 	while ((above = m->frames[top].prev) < m->nr_frames && above != event->frame &&
 	       !is_there_later(window_find_frame(&v->window, event, above)))
 		top = above;
-	take_down_to(v, pcp, top, entry);
+	take_down_to(v, top, entry);
 }
 
 /*
@@ -85,7 +71,7 @@ static void take_late(struct validate *v, struct window_event *alloc, struct pcp
 	struct window_event there = *alloc;
 
 	there.cpu = pcp->cpu;
-	take_early(v, &there, pcp);
+	take_early(v, &there);
 	alloc->taken = alloc->exact = true;
 }
 
@@ -123,7 +109,7 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 			if (is_there_later(next) && is_taken_late(m, here, victim, next))
 				take_late(v, next, drain->pcp);
 			else
-				take_series(v, event, drain->pcp, victim);
+				take_series(v, event, victim);
 			continue;
 		}
 		/* Its turn comes: this drain took another order for a moment. */
@@ -140,7 +126,7 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t 
 			list_del(f, victim);
 			list_add_head(f, here, victim);
 		} else {
-			take_series(v, event, drain->pcp, victim);
+			take_series(v, event, victim);
 		}
 	}
 }

@@ -36,6 +36,31 @@ void repaired(struct validate *v)
 		v->config.observer->repaired(v->config.observer->self, v);
 }
 
+void count_size(struct validate *v, const struct window_event *event, struct zone *zone,
+		const struct size_check *check)
+{
+	struct miss miss = {
+		.event = event,
+		.zone = zone,
+		.decision = check->decision,
+		.cause = REPAIR_CAUSE_PARAMETER,
+		.order = event->order,
+		.migratetype = event->migratetype,
+		.expected = (uint64_t)check->expected,
+		.got = (uint64_t)check->got,
+		.place = PLACE_PCP,
+	};
+
+	if (check->exact) {
+		accuracy_count(&v->accuracy, zone, check->decision, EXACT);
+	} else if (is_size_unknown(v, zone)) {
+		accuracy_count(&v->accuracy, zone, check->decision, UNKNOWN);
+	} else {
+		missed(v, &miss);
+		accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_PARAMETER, (uint64_t)check->got);
+	}
+}
+
 /*
  * A pending miss, refuted if the pages before it were taken without an event; their frees prove
  * that.

@@ -307,8 +307,7 @@ static bool is_freed_by(const struct window_event *free, uint32_t frame)
 	return frame - free->frame < 1u << free->order;
 }
 
-/* Remove the first free before row `at`, or of the page `of`; false: there is none. */
-static bool take_due(struct late_frees *late, uint64_t at, uint32_t of, struct window_event *free)
+bool late_free_due(struct late_frees *late, uint64_t at, uint32_t of, struct window_event *free)
 {
 	bool found = false;
 	int left = 0;
@@ -328,32 +327,6 @@ static bool take_due(struct late_frees *late, uint64_t at, uint32_t of, struct w
 	return found;
 }
 
-/* A late free takes effect before an event, unless another event has named its page since. */
-static void join(struct validate *v, const struct window_event *free, struct window_event *event)
-{
-	const struct frame *f = &v->m->frames[free->frame];
-
-	if (f->state == FRAME_USED && f->order == free->order)
-		predict_late_free(v, free, event);
-}
-
-void join_late(struct validate *v, struct window_event *event)
-{
-	struct window_event free;
-
-	while (take_due(&v->late_frees, event->at, NO_FRAME, &free))
-		join(v, &free, event);
-}
-
-void join_before(struct validate *v, uint32_t frame, struct window_event *event)
-{
-	struct window_event free;
-
-	if (v->late_frees.nr && place_of(v->m, frame) == PLACE_USED &&
-	    take_due(&v->late_frees, 0, frame, &free))
-		join(v, &free, event);
-}
-
 /* Whether such a page may still join its list after the current event. */
 static bool is_doubtful(const struct validate *v, const struct doubtful_free *d)
 {
@@ -366,13 +339,7 @@ static bool is_doubtful(const struct validate *v, const struct doubtful_free *d)
 
 static void take_back(struct validate *v, struct doubtful_free *d)
 {
-	struct model *m = v->m;
-	struct frame *f = &m->frames[d->free.frame];
-
-	pcp_remove(m, &m->pcps[f->list], d->free.frame);
-	f->state = FRAME_USED;
-	f->list = 0;
-	v->pushed[d->free.frame] = 0;
+	remove_entry(v, d->free.frame, REMOVED_LATE_FREE, NULL);
 	wait_for(v, &d->free, d->by, d->free.cpu);
 	d->by = 0;
 }

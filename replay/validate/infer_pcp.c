@@ -2,82 +2,27 @@
 #include "predict.h"
 
 #include "model/buddy.h"
-#include "model/scan_effects.h"
-#include "model/zone.h"
 
 enum {
 	LATE_WITHIN = 512
 }; /* most events from an alloc to a later one whose page was taken before it */
 
-struct window_event *find_alloc(const struct validate *v, const struct window_event *after,
-				uint32_t frame, int order, int within)
+void take_early(struct validate *v, struct window_event *alloc)
 {
-	for (struct window_event *s = window_next(&v->window, after); s && within--;
-	     s = window_next(&v->window, s)) {
-		if (s->frame != frame || s->taken)
-			continue;
-		return s->kind == EVENT_KIND_ALLOC && s->order == order ? s : NULL;
-	}
-	return NULL;
-}
-
-bool is_freed_next(const struct validate *v, uint32_t frame)
-{
-	const struct window_event *next = window_find_frame(&v->window, NULL, frame);
-
-	return next && (next->kind == EVENT_KIND_FREE || next->kind == EVENT_KIND_FREE_BATCHED);
-}
-
-void take_head(struct validate *v, const struct window_event *alloc, struct pcp *pcp)
-{
-	pcp->touched = true;
-	pcp->free_count >>= 1;
-	pcp->free_factor >>= 1;
-	pcp_remove(v->m, pcp, alloc->frame);
-	v->m->frames[alloc->frame].state = FRAME_USED;
-	v->m->frames[alloc->frame].list = 0;
-}
-
-void take_early(struct validate *v, struct window_event *alloc, struct pcp *pcp)
-{
-	struct request rq = request_of(v->m, alloc);
-	struct zone *zone = &v->m->zones[pcp->zone];
 	const struct departure *d =
 		departure_at(&v->next_events.departures, alloc->frame, alloc->at);
 	/* The task's previous event, or an earlier one of its CPU. */
-	uint64_t before = d ? d->since : v->ran[alloc->cpu] + 1;
+	uint64_t since = d ? d->since : v->ran[alloc->cpu] + 1;
 
-	emit_inferred(v, (struct inferred){.since = max_row(before, since_entry(v, alloc->frame))},
-		      alloc);
-	zone_scan_effects(v->m, &rq, zone, false);
-	take_head(v, alloc, pcp);
+	remove_entry(v, alloc->frame, REMOVED_EARLY,
+		     &(struct removed){.alloc = alloc, .since = since});
 	alloc->taken = alloc->exact = true;
-	accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_LATE_ALLOC, 1ull << alloc->order);
 }
 
-void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry, int migratetype, uint64_t at)
+void take_unseen(struct validate *v, uint32_t entry, int migratetype, uint64_t at)
 {
-	struct frame *f = &v->m->frames[entry];
-
-	emit_inferred(v,
-		      (struct inferred){
-			      .at = at,
-			      .since = since_entry(v, entry),
-			      .kind = INFERRED_KIND_ALLOC,
-			      .cpu = pcp->cpu,
-			      .frame = entry,
-			      .order = f->order,
-			      .migratetype = migratetype > MIGRATETYPE_RECLAIMABLE
-						     ? MIGRATETYPE_MOVABLE
-						     : (uint8_t)migratetype,
-		      },
-		      NULL);
-	pcp_remove(v->m, pcp, entry);
-	f->state = FRAME_USED;
-	f->list = NO_ALLOC;
-	f->next = NO_FRAME;
-	accuracy_repair(&v->accuracy, &v->m->zones[pcp->zone], REPAIR_CAUSE_UNTRACED_ALLOC,
-			1ull << f->order);
+	remove_entry(v, entry, REMOVED_UNSEEN,
+		     &(struct removed){.at = at, .migratetype = migratetype});
 }
 
 /*
@@ -110,31 +55,6 @@ void free_unaccounted(struct validate *v)
 	}
 }
 
-/*
- * Whether an entry may have left its list by now: it has no later event, or its next event is a
- * free. If so, lower entries could leave after it was added.
- */
-static bool may_have_left(const struct validate *v, uint32_t entry)
-{
-	enum next_event next_event;
-
-	if (!v->next_events.bits)
-		return false;
-	next_event = next_event_of(&v->next_events, row_of(v, v->pushed[entry]));
-	return next_event == NEXT_IS_FREE || next_event == NEXT_NONE;
-}
-
-uint64_t left_before(const struct validate *v, uint32_t entry)
-{
-	uint32_t above = v->m->frames[entry].prev;
-
-	while (above < v->m->nr_frames && v->pushed[above] && may_have_left(v, above))
-		above = v->m->frames[above].prev;
-	if (above >= v->m->nr_frames || !v->pushed[above])
-		return 0;
-	return row_of(v, v->pushed[above]);
-}
-
 /* The list of a PCP entry, or NO_FRAME if it is not found. */
 static uint32_t list_of(struct validate *v, uint32_t entry)
 {
@@ -143,7 +63,7 @@ static uint32_t list_of(struct validate *v, uint32_t entry)
 	return entry < v->m->nr_frames ? NO_FRAME : entry;
 }
 
-void take_down_to(struct validate *v, struct pcp *pcp, uint32_t top, uint32_t entry)
+void take_down_to(struct validate *v, uint32_t top, uint32_t entry)
 {
 	const struct model *m = v->m;
 	uint64_t at = left_before(v, top);
@@ -157,7 +77,7 @@ void take_down_to(struct validate *v, struct pcp *pcp, uint32_t top, uint32_t en
 		if (d)
 			take_preempted(v, d, at);
 		else
-			take_unseen(v, pcp, top, frame_block(m, top)->migratetype, at);
+			take_unseen(v, top, frame_block(m, top)->migratetype, at);
 		top = next;
 	}
 }
@@ -169,7 +89,7 @@ void take_buried(struct validate *v, uint32_t entry)
 
 	while ((above = m->frames[top].prev) < m->nr_frames && !v->pushed[above])
 		top = above;
-	take_down_to(v, &v->m->pcps[m->frames[entry].list], top, entry);
+	take_down_to(v, top, entry);
 }
 
 bool take_inferred(struct validate *v, const struct window_event *event, struct pcp *pcp,
@@ -180,7 +100,7 @@ bool take_inferred(struct validate *v, const struct window_event *event, struct 
 	const struct departure *d;
 
 	if (alloc) {
-		take_early(v, alloc, pcp);
+		take_early(v, alloc);
 		return true;
 	}
 	d = preempted_alloc(v, pcp_list(v->m, pcp, order, migratetype), entry);
@@ -188,7 +108,7 @@ bool take_inferred(struct validate *v, const struct window_event *event, struct 
 		take_preempted(v, d, 0);
 		return true;
 	}
-	take_unseen(v, pcp, entry, migratetype, 0);
+	take_unseen(v, entry, migratetype, 0);
 	return is_freed_next(v, entry);
 }
 
@@ -235,7 +155,7 @@ static void take_freed_next(struct validate *v, struct pcp *pcp)
 		for (uint32_t entry = m->frames[list].next; entry != list && left--; entry = next) {
 			next = m->frames[entry].next;
 			if (is_freed_next(v, entry) && !is_just_freed(v, entry))
-				take_unseen(v, pcp, entry, type, 0);
+				take_unseen(v, entry, type, 0);
 		}
 	}
 }
@@ -254,7 +174,7 @@ bool take_proved(struct validate *v, struct pcp *pcp)
 		uint32_t entry = find_departed(v, pcp, types[i]);
 
 		if (entry != NO_FRAME)
-			take_unseen(v, pcp, entry, types[i], left_before(v, entry));
+			take_unseen(v, entry, types[i], left_before(v, entry));
 	}
 	if (pcp->count == before)
 		take_freed_next(v, pcp);
@@ -265,11 +185,19 @@ bool take_proved(struct validate *v, struct pcp *pcp)
 	return pcp->count < before;
 }
 
-void saw_pcp_page(struct validate *v, const struct window_event *event)
+void settle_interrupted(struct validate *v, const struct window_event *event)
 {
-	struct zone *zone = frame_zone(v->m, event->frame);
-	uint64_t pages = 1ull << event->order;
+	int depth = v->depths[event->cpu], within = INTERRUPT_WITHIN;
+	struct window_event *s = window_next(&v->window, event);
+	struct pcp *pcp;
 
-	if (place_of(v->m, event->frame) == PLACE_UNKNOWN && pcp_allowed(v->m, event->order))
-		zone->pcp_unseen -= zone->pcp_unseen < pages ? zone->pcp_unseen : pages;
+	v->depths[event->cpu] = event_depth(event);
+	if (event_depth(event) <= depth || !rule_is_on(RULE_interrupted))
+		return;
+	while (s && within-- && event_depth(s) >= event_depth(event))
+		s = window_next(&v->window, s);
+	if (!s || within < 0 || s->kind != EVENT_KIND_ALLOC || s->taken ||
+	    !is_first_entry(v->m, s, &pcp))
+		return;
+	take_early(v, s);
 }

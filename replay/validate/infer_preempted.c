@@ -5,8 +5,6 @@
  */
 #include "predict.h"
 
-#include "model/scan_effects.h"
-
 static uint64_t running_row(const struct validate *v)
 {
 	return window_at(&v->window, v->window.done)->at;
@@ -49,21 +47,12 @@ struct window_event event_of_departure(const struct departure *d, uint16_t cpu)
 
 void take_preempted(struct validate *v, const struct departure *d, uint64_t at)
 {
-	struct model *m = v->m;
-	struct pcp *pcp = &m->pcps[m->frames[d->frame].list];
-	struct zone *zone = &m->zones[pcp->zone];
-	struct window_event alloc = event_of_departure(d, pcp->cpu);
-	struct request rq = request_of(m, &alloc);
+	const struct model *m = v->m;
+	struct window_event alloc = event_of_departure(d, m->pcps[m->frames[d->frame].list].cpu);
 
-	emit_inferred(v,
-		      (struct inferred){.at = may_be_at(d, at) ? at : 0,
-					.since = max_row(d->since, since_entry(v, d->frame))},
-		      &alloc);
-	zone_scan_effects(m, &rq, zone, false);
-	take_head(v, &alloc, pcp);
-	v->pushed[d->frame] = 0;
-	m->frames[d->frame].list = AWAITS_ALLOC;
-	accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_LATE_ALLOC, 1ull << d->order);
+	remove_entry(v, d->frame, REMOVED_PREEMPTED,
+		     &(struct removed){
+			     .alloc = &alloc, .at = may_be_at(d, at) ? at : 0, .since = d->since});
 	v->preempts = true;
 }
 

@@ -11,6 +11,8 @@
  *   compare_drain.c       the pages of one drain
  *   predict_tuning.c      the tuning of a PCP, from the size of a refill or drain
  *   predict_list_order.c  the zone that served a request
+ *   pcp_entries.c         entries of the PCP lists: their events, their removal
+ *   guesses.c             guesses of the start that no event has replaced
  *   infer_moments.c       the windows in which inferred activity happened
  *   infer_pcp.c           pages that left a PCP list without an event
  *   infer_preempted.c     pages that left a PCP list long before their events
@@ -44,12 +46,79 @@ static inline uint64_t max_row(uint64_t one, uint64_t other)
 	return one > other ? one : other;
 }
 
-/* predict_buddy.c */
+/* guesses.c */
 
 /* Whether the place of a free block on its list is a guess. */
 bool is_guess(const struct validate *v, uint32_t head);
 /* Whether the place of a page depends on facts not shown by the tape so far. */
 bool is_unknown(const struct validate *v, uint32_t frame);
+/* Whether sizes of refills and drains in a zone depend on PCP pages that the tape has not shown. */
+bool is_size_unknown(const struct validate *v, const struct zone *zone);
+
+/* findings.c */
+
+/* Count the size of a refill or a drain. */
+struct size_check {
+	enum decision decision;
+	int expected, got; /* entries of a refill, pages of a drain */
+	bool exact;
+};
+void count_size(struct validate *v, const struct window_event *event, struct zone *zone,
+		const struct size_check *check);
+/* Play an alloc before the current event; its own event follows later. */
+void emit_early(struct validate *v, const struct window_event *alloc);
+/* The same past the PCP, before row `at`; 0: the current row. */
+void emit_direct(struct validate *v, const struct window_event *alloc, uint64_t at);
+
+/* pcp_entries.c */
+
+/* The request of an alloc event. */
+struct request request_of(const struct model *m, const struct window_event *alloc);
+/* The alloc of a page among the next `within` events of the CPU, or NULL. */
+struct window_event *find_alloc(const struct validate *v, const struct window_event *after,
+				uint32_t frame, int order, int within);
+/* Whether the next event of a page is a free: the page was allocated without an event. */
+bool is_freed_next(const struct validate *v, uint32_t frame);
+/*
+ * The list of a drained page: the list in the model if the page is on one, because the type of its
+ * pageblock may have changed since; else the list of that type.
+ */
+uint32_t list_of_entry(const struct model *m, const struct pcp *pcp,
+		       const struct window_event *drain);
+/* Whether an alloc's page is the next entry of its CPU's PCP. Sets `pcp` if that has its list. */
+bool is_first_entry(const struct model *m, const struct window_event *alloc, struct pcp **pcp);
+/*
+ * The tape now shows that an entry left its list without an event. It was first on the list then,
+ * so it left before the free of the entry above it. Returns the row of that free, or 0.
+ */
+uint64_t left_before(const struct validate *v, uint32_t entry);
+/* Why an entry leaves its PCP list. */
+enum removal {
+	REMOVED_FOR_ALLOC, /* its alloc is the current event */
+	REMOVED_EARLY, /* its alloc comes later: the task was interrupted, or its event is late */
+	REMOVED_PREEMPTED, /* its alloc comes later: the task was preempted */
+	REMOVED_UNSEEN,    /* it was allocated without an event */
+	REMOVED_LATE_FREE, /* its free has not put it there yet */
+};
+/* What its row has to say. */
+struct removed {
+	const struct window_event *alloc; /* of REMOVED_EARLY and REMOVED_PREEMPTED */
+	uint64_t at;                      /* it left before this row; 0: the current row */
+	uint64_t since;                   /* and not before this row */
+	int migratetype;                  /* of REMOVED_UNSEEN */
+};
+/*
+ * Remove an entry from its PCP list: write its row, count its repair, and leave the PCP and the
+ * page as the cause has them. `removed`: NULL without a row, as for REMOVED_FOR_ALLOC and
+ * REMOVED_LATE_FREE.
+ */
+void remove_entry(struct validate *v, uint32_t entry, enum removal why,
+		  const struct removed *removed);
+/* Handle an event of a page that was on a PCP list before the start. */
+void saw_pcp_page(struct validate *v, const struct window_event *event);
+
+/* predict_buddy.c */
+
 /* The events of one page that leaves the free lists, from `event` on. */
 void read_pick(const struct validate *v, struct window_event *event, struct pick *pick);
 /*
@@ -58,32 +127,18 @@ void read_pick(const struct validate *v, struct window_event *event, struct pick
  */
 bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 	       enum rmqueue_mode *mode, const struct pick *pick);
-/* Retype the pageblock of a chunk, or each of a chunk of several. */
-void retype_blocks(struct model *m, uint32_t frame, int order, int migratetype);
 /* Mark the events of `pick` as taken. */
 void consume(const struct pick *pick);
-
-/* predict_alloc.c */
-
-/* The request of an alloc event. */
-struct request request_of(const struct model *m, const struct window_event *alloc);
-/*
- * An interrupt is about to change the PCP. If the interrupted alloc already has its page, take that
- * page first: otherwise the alloc would get another page.
- */
-void settle_interrupted(struct validate *v, const struct window_event *event);
 
 /* predict_free.c */
 
 /* The drain that follows a free, or NULL. */
 struct window_event *following_drain(const struct validate *v, const struct window_event *event,
 				     const struct zone *zone);
-
-/* A freed page joins the PCP list of its CPU, before `event`. */
-void predict_late_free(struct validate *v, const struct window_event *free,
-		       struct window_event *event);
-/* Write the row for such a page. */
+/* Write the row for a freed page that joins the PCP list of a CPU. */
 void emit_late_free(struct validate *v, uint32_t frame, int order, uint16_t cpu);
+/* A page leaves the free lists: if a late free has still to put it there, that free was before. */
+void join_before(struct validate *v, uint32_t frame, struct window_event *event);
 
 /* predict_contig_free.c */
 
@@ -106,16 +161,6 @@ static inline uint64_t first_row(const struct validate *v, const struct window_e
  */
 bool infer_refill(struct validate *v, const struct window_event *alloc, const struct request *rq,
 		  struct pcp *pcp);
-/* Whether sizes of refills and drains in a zone depend on PCP pages that the tape has not shown. */
-bool is_size_unknown(const struct validate *v, const struct zone *zone);
-/* Count the size of a refill or a drain. */
-struct size_check {
-	enum decision decision;
-	int expected, got; /* entries of a refill, pages of a drain */
-	bool exact;
-};
-void count_size(struct validate *v, const struct window_event *event, struct zone *zone,
-		const struct size_check *check);
 
 /* compare_drain.c */
 
@@ -133,13 +178,6 @@ struct drained {
 	/* The window ends before the drain: wanted pages of the rest, and of its first piece. */
 	int cut_off, cut_part;
 };
-
-/*
- * The list of a drained page: the list in the model if the page is on one, because the type of its
- * pageblock may have changed since; else the list of that type.
- */
-uint32_t list_of_entry(const struct model *m, const struct pcp *pcp,
-		       const struct window_event *drain);
 
 /* Compare the events of one drain, up to row `until`, with the model's drain. */
 struct drained compare_drain(struct validate *v, struct window_event *first, struct pcp *pcp,
@@ -203,28 +241,12 @@ uint64_t since_block(const struct validate *v, uint32_t head, int order);
 
 /* infer_pcp.c */
 
-/* The alloc of a page among the next `within` events of the CPU, or NULL. */
-struct window_event *find_alloc(const struct validate *v, const struct window_event *after,
-				uint32_t frame, int order, int within);
-/* Whether the next event of a page is a free: the page was allocated without an event. */
-bool is_freed_next(const struct validate *v, uint32_t frame);
-/* Play an alloc before the current event; its own event follows later. */
-void emit_early(struct validate *v, const struct window_event *alloc);
-/* The same past the PCP, before row `at`; 0: the current row. */
-void emit_direct(struct validate *v, const struct window_event *alloc, uint64_t at);
-/* Take an entry that is first on its PCP list, for its alloc, which is the current event. */
-void take_head(struct validate *v, const struct window_event *alloc, struct pcp *pcp);
-/* Take such an entry now, before the event of its alloc. */
-void take_early(struct validate *v, struct window_event *alloc, struct pcp *pcp);
+/* Take an entry that is first on its PCP list now, before the event of its alloc. */
+void take_early(struct validate *v, struct window_event *alloc);
 /* Take an entry that left its list without an event, before row `at`; 0: the current row. */
-void take_unseen(struct validate *v, struct pcp *pcp, uint32_t entry, int migratetype, uint64_t at);
-/*
- * The tape now shows that an entry left its list without an event. It was first on the list then,
- * so it left before the free of the entry above it. Returns the row of that free, or 0.
- */
-uint64_t left_before(const struct validate *v, uint32_t entry);
-/* Take all entries of a PCP from `top` down to `entry`, which left without an event. */
-void take_down_to(struct validate *v, struct pcp *pcp, uint32_t top, uint32_t entry);
+void take_unseen(struct validate *v, uint32_t entry, int migratetype, uint64_t at);
+/* Take all entries of a list from `top` down to `entry`, which left without an event. */
+void take_down_to(struct validate *v, uint32_t top, uint32_t entry);
 /* Take an entry that left without an event, and those above it from the same refill. */
 void take_buried(struct validate *v, uint32_t entry);
 /*
@@ -239,8 +261,11 @@ bool take_inferred(struct validate *v, const struct window_event *event, struct 
  * entries that the tape proves to be allocated without an event. Returns whether there are any.
  */
 bool take_proved(struct validate *v, struct pcp *pcp);
-/* Handle an event of a page that was on a PCP list before the start. */
-void saw_pcp_page(struct validate *v, const struct window_event *event);
+/*
+ * An interrupt is about to change the PCP. If the interrupted alloc already has its page, take that
+ * page first: otherwise the alloc would get another page.
+ */
+void settle_interrupted(struct validate *v, const struct window_event *event);
 
 /* infer_preempted.c */
 
@@ -280,6 +305,8 @@ void take_likely_preempted(struct validate *v, struct pcp *pcp);
 
 /* Whether the page of a free joins its PCP list later, which join_late() then does. */
 bool joins_late(struct validate *v, const struct window_event *free, struct pcp *pcp);
+/* Remove the first free before row `at`, or of the page `of`; false: there is none. */
+bool late_free_due(struct late_frees *late, uint64_t at, uint32_t of, struct window_event *free);
 /*
  * An entry, or the latest entry of a PCP, may have joined its list too early: nothing showed when.
  * If so, take it off the list until its task's next event. take_back_entry(): returns whether.
@@ -292,5 +319,3 @@ void note_direct_free(struct validate *v, const struct window_event *free);
 struct doubtful_free *doubtful_direct(struct validate *v, uint32_t chunk, int order);
 /* Take its pages off the free lists until its task's next event. */
 void take_back_direct(struct validate *v, struct doubtful_free *d);
-/* A page leaves the free lists: if a late free has still to put it there, that free was before. */
-void join_before(struct validate *v, uint32_t frame, struct window_event *event);

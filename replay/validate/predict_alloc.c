@@ -3,20 +3,8 @@
 
 #include "model/buddy.h"
 #include "model/scan_effects.h"
-#include "model/zone.h"
 
 enum { DEPTH_MAX = 65536 }; /* largest searched depth of a PCP list */
-
-struct request request_of(const struct model *m, const struct window_event *event)
-{
-	return (struct request){
-		.gfp_flags = event->gfp_flags,
-		.order = event->order,
-		.migratetype = event->migratetype,
-		.class_zone = (uint8_t)gfp_class_zone(m, event->gfp_flags),
-		.node = node_preference_node(m, event),
-	};
-}
 
 /* Depth of an entry in its list; DEPTH_MAX if it is not there. */
 static int depth_of(struct validate *v, uint32_t list, uint32_t frame)
@@ -128,7 +116,7 @@ static void take_misplaced(struct validate *v, struct window_event *event, struc
 
 		if (pcp->cpu != event->cpu)
 			emit_there(v, event, pcp);
-		take_head(v, event, pcp);
+		remove_entry(v, event->frame, REMOVED_FOR_ALLOC, NULL);
 		if (unknown || late)
 			accuracy_count(&v->accuracy, zone, DECISION_ALLOC,
 				       unknown ? UNKNOWN : EXACT);
@@ -155,38 +143,6 @@ static void take_misplaced(struct validate *v, struct window_event *event, struc
 		accuracy_repair(&v->accuracy, zone, miss.cause, 1ull << event->order);
 	missed(v, &miss);
 	repaired(v);
-}
-
-/* Whether an alloc's page is the next entry of its CPU's PCP. */
-static bool is_first(const struct model *m, const struct window_event *alloc, struct pcp **pcp)
-{
-	struct request rq = {.gfp_flags = alloc->gfp_flags,
-			     .order = alloc->order,
-			     .migratetype = alloc->migratetype};
-
-	if (!pcp_allowed(m, alloc->order) || alloc->migratetype > MIGRATETYPE_RECLAIMABLE)
-		return false;
-	*pcp = zone_pcp(m, frame_zone(m, alloc->frame), alloc->cpu);
-	return pcp_first(m, *pcp, &rq) == alloc->frame &&
-	       m->frames[alloc->frame].order == alloc->order;
-}
-
-void settle_interrupted(struct validate *v, const struct window_event *event)
-{
-	int depth = v->depths[event->cpu], within = INTERRUPT_WITHIN;
-	struct window_event *s = window_next(&v->window, event);
-	struct pcp *pcp;
-
-	if (!rule_is_on(RULE_interrupted))
-		return;
-	v->depths[event->cpu] = event_depth(event);
-	if (event_depth(event) <= depth)
-		return;
-	while (s && within-- && event_depth(s) >= event_depth(event))
-		s = window_next(&v->window, s);
-	if (!s || within < 0 || s->kind != EVENT_KIND_ALLOC || s->taken || !is_first(v->m, s, &pcp))
-		return;
-	take_early(v, s, pcp);
 }
 
 void predict_alloc(struct validate *v, struct window_event *event)
@@ -240,10 +196,10 @@ void predict_alloc(struct validate *v, struct window_event *event)
 	predict_list_order(v, &rq, zone);
 	late = v->ran[event->cpu] + 1 < event->at && missed_turn(v, &rq, zone);
 	rq.flags = zone_scan_effects(m, &rq, zone, false);
-	if (is_first(m, event, &pcp) || (pcp && infer_refill(v, event, &rq, pcp))) {
+	if (is_first_entry(m, event, &pcp) || (pcp && infer_refill(v, event, &rq, pcp))) {
 		if (late)
 			emit_inferred(v, (struct inferred){.at = v->ran[event->cpu] + 1}, event);
-		take_head(v, event, pcp);
+		remove_entry(v, event->frame, REMOVED_FOR_ALLOC, NULL);
 		accuracy_count(&v->accuracy, zone, DECISION_ALLOC, EXACT);
 		return;
 	}

@@ -4,21 +4,6 @@
 #include "model/buddy.h"
 #include "model/zone.h"
 
-bool is_guess(const struct validate *v, uint32_t head)
-{
-	return v->guesses && v->guesses[head / 64] >> head % 64 & 1;
-}
-
-bool is_unknown(const struct validate *v, uint32_t frame)
-{
-	uint32_t head;
-
-	if (!v->guesses)
-		return false;
-	head = block_head(v->m, frame);
-	return v->m->frames[head].state == FRAME_OLD || is_guess(v, head);
-}
-
 void read_pick(const struct validate *v, struct window_event *event, struct pick *pick)
 {
 	bool fallback_first = v->m->kernel->fallback == FALLBACK_MOVE ||
@@ -126,15 +111,6 @@ static bool count_pick(struct validate *v, struct zone *zone, const struct pick 
 	if (frame != pick->frame)
 		accuracy_repair(&v->accuracy, zone, miss.cause, 1ull << pick->order);
 	return frame == pick->frame;
-}
-
-void retype_blocks(struct model *m, uint32_t frame, int order, int migratetype)
-{
-	uint32_t end = frame + (order < m->pageblock_order ? 1 : 1u << order);
-	uint32_t zone_end = frame_zone(m, frame)->end;
-
-	for (; frame < end && frame < zone_end; frame = block_end(m, frame))
-		retype_block(m, frame, migratetype);
 }
 
 /* The model took `frame`, and the kernel did not: undo it, and the claim for it. */

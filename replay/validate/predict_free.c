@@ -242,8 +242,9 @@ static struct window_event *own_drain(const struct validate *v, const struct win
 		       : NULL;
 }
 
-void predict_late_free(struct validate *v, const struct window_event *free,
-		       struct window_event *event)
+/* A freed page joins the PCP list of its CPU, before `event`. */
+static void predict_late_free(struct validate *v, const struct window_event *free,
+			      struct window_event *event)
 {
 	struct asked_drain asked = {.late = free->frame + 1};
 	struct zone *zone = frame_zone(v->m, free->frame);
@@ -258,6 +259,32 @@ void predict_late_free(struct validate *v, const struct window_event *free,
 	/* A row about the drain's size comes before the page's row. */
 	if (!join_list(v, free, event->at, own_drain(v, free, event), &asked))
 		emit_late_free(v, free->frame, free->order, free->cpu);
+}
+
+/* A late free takes effect before an event, unless another event has named its page since. */
+static void join(struct validate *v, const struct window_event *free, struct window_event *event)
+{
+	const struct frame *f = &v->m->frames[free->frame];
+
+	if (f->state == FRAME_USED && f->order == free->order)
+		predict_late_free(v, free, event);
+}
+
+void join_late(struct validate *v, struct window_event *event)
+{
+	struct window_event free;
+
+	while (late_free_due(&v->late_frees, event->at, NO_FRAME, &free))
+		join(v, &free, event);
+}
+
+void join_before(struct validate *v, uint32_t frame, struct window_event *event)
+{
+	struct window_event free;
+
+	if (v->late_frees.nr && place_of(v->m, frame) == PLACE_USED &&
+	    late_free_due(&v->late_frees, 0, frame, &free))
+		join(v, &free, event);
 }
 
 void predict_free(struct validate *v, struct window_event *event)

@@ -19,9 +19,9 @@ static void learn_dirty(struct validate *v, const struct zone *zone, bool dirty)
 	struct model *m = v->m;
 	uint64_t bit = 1ull << (tape_node(m, zone->node) & 63);
 
-	if (!(m->dirty_nodes & bit) == !dirty)
+	if (!(m->record->dirty_nodes & bit) == !dirty)
 		return;
-	m->dirty_nodes ^= bit;
+	m->record->dirty_nodes ^= bit;
 	emit_inferred(v,
 		      (struct inferred){.kind = dirty ? INFERRED_KIND_DIRTY : INFERRED_KIND_CLEAN,
 					.cpu = m->now.cpu,
@@ -187,7 +187,7 @@ static void learn_counts(struct validate *v, const struct request *rq, struct zo
 	struct scan scan = {&own, WMARK_LOW};
 	bool unmixed = never_mixes(m, rq);
 
-	if (rq->order || v->guesses || m->dirty_nodes)
+	if (rq->order || v->guesses || m->record->dirty_nodes)
 		return;
 	own.flags = unmixed ? ALLOC_NOFRAGMENT : 0;
 	if (!any_takes(m, &scan)) {

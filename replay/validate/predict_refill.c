@@ -30,36 +30,6 @@ static void take_direct(struct validate *v, struct zone *zone, struct request *r
 	consume(pick);
 }
 
-bool is_size_unknown(const struct validate *v, const struct zone *zone)
-{
-	return v->guesses && zone->pcp_unseen;
-}
-
-void count_size(struct validate *v, const struct window_event *event, struct zone *zone,
-		const struct size_check *check)
-{
-	struct miss miss = {
-		.event = event,
-		.zone = zone,
-		.decision = check->decision,
-		.cause = REPAIR_CAUSE_PARAMETER,
-		.order = event->order,
-		.migratetype = event->migratetype,
-		.expected = (uint64_t)check->expected,
-		.got = (uint64_t)check->got,
-		.place = PLACE_PCP,
-	};
-
-	if (check->exact) {
-		accuracy_count(&v->accuracy, zone, check->decision, EXACT);
-	} else if (is_size_unknown(v, zone)) {
-		accuracy_count(&v->accuracy, zone, check->decision, UNKNOWN);
-	} else {
-		missed(v, &miss);
-		accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_PARAMETER, (uint64_t)check->got);
-	}
-}
-
 /* The parts of a burst of events under the zone's lock. */
 struct burst {
 	struct zone *zone;
@@ -157,7 +127,7 @@ static void take_bulk(struct validate *v, struct burst *burst, struct pcp *pcp,
 		return;
 	for (; size-- && pick.zone_locked && pcp_first(v->m, pcp, rq) == pick.frame &&
 	       next_event_of(&v->next_events, pick.zone_locked->at) == NEXT_IS_FREE;) {
-		take_unseen(v, pcp, pick.frame, type, 0);
+		take_unseen(v, pick.frame, type, 0);
 		if (size)
 			read_pick(v, window_next(&v->window, pick.last), &pick);
 	}

@@ -19,6 +19,7 @@ struct plan {
 	struct policy_stack *stack;
 	struct machine machine;
 	struct zone_spec zones[UINT8_MAX];
+	struct record_facts record;
 	int nr;
 	struct error err;
 	int ret;
@@ -81,6 +82,7 @@ static struct model *built(struct plan *p)
 	check(!kernel_find(&row, "6.18", NULL));
 	check(!model_new(&m, row, &p->machine, p->zones, p->nr, &p->err));
 	m->policies = p->stack;
+	m->record = &p->record;
 	return m;
 }
 

@@ -34,7 +34,7 @@ static const char *random_operations(const char *kernel, uint64_t seed, const ch
 	for (int kind = 0; kind < NR_FLIP; kind++)
 		flips.rates[kind] = flip_rate;
 	t.m->flips = flip_rate ? &flips : NULL;
-	t.m->boost_acts = seed & 1;
+	t.m->record->boost_acts = seed & 1;
 	t.zone->wmark[WMARK_MIN] = 4;
 	t.zone->wmark[WMARK_LOW] = 8;
 	t.zone->wmark[WMARK_HIGH] = 16;

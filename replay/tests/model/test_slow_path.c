@@ -38,7 +38,7 @@ static void after_direct_reclaim_the_lists_are_drained_and_a_reserved_block_is_r
 
 		all_below_min(&t);
 		t.reclaimed = true;
-		t.m->drains_inferred = inferred;
+		t.m->record->drains_inferred = inferred;
 		toy_alloc(&t, 2, 'M');
 		check_text(toy_blocks(&t), "MMMM");
 		check(t.pcp->count == (inferred ? 3 : 0));

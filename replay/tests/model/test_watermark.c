@@ -43,7 +43,7 @@ static void a_large_zone_is_boosted_by_at_most_38337_pages_after_75_fallbacks(vo
 	struct toy t;
 
 	toy_new_machine(&t, "5.10", &machine, &zone, 1);
-	t.m->boost_acts = true;
+	t.m->record->boost_acts = true;
 	most = boost_limit(t.m, t.zone, 15000);
 	check(most == 38337);
 	check(boost_limit(t.m, t.zone, 0) == 0);
@@ -105,7 +105,7 @@ static void many_boosts_at_once_are_as_many_single_ones(void)
 
 			toy_new(&one, "6.18", toy_small("MM"));
 			toy_new(&all, "6.18", toy_small("MM"));
-			one.m->boost_acts = all.m->boost_acts = true;
+			one.m->record->boost_acts = all.m->record->boost_acts = true;
 			one.zone->boost = all.zone->boost = 5;
 			for (int64_t n = 0; n < times; n++)
 				boost_zone(one.m, one.zone, most[i]);

@@ -20,7 +20,7 @@ static void a_boost_factor_of_0_never_boosts(void)
 		toy_pcp(&t, 1, 8);
 		toy_add_free(&t, 0, 2, 'M');
 		t.zone->wmark[WMARK_HIGH] = 2;
-		t.m->boost_acts = true;
+		t.m->record->boost_acts = true;
 		check(!policy_stack_add(t.policies, cases[i].spec, NULL));
 		check(toy_alloc(&t, 0, 'U') == 0);
 		check(t.pcp->counters.boost_asks == cases[i].asks);

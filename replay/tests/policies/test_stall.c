@@ -97,7 +97,7 @@ static void a_refused_fallback_boosts_as_ever_and_asks_for_the_first_zone(void)
 		/* 5.0 boosts zones of any size. */
 		toy_new_machine_under(&t, "5.0", "stall", &machine, zones, 2);
 		t.m->reclaim_ops = &ops;
-		t.m->boost_acts = true;
+		t.m->record->boost_acts = true;
 		t.m->zones[1].wmark[WMARK_HIGH] = t.m->zones[0].wmark[WMARK_HIGH] = 100 * factor;
 		owner = t.m->policies->owner.refuse_fallback;
 		check(owner->ops->refuse_fallback(owner, t.m, &t.m->zones[0], &rq, 0));

@@ -12,7 +12,7 @@ static void a_boost_stops_at_its_limit_and_its_time_is_counted(void)
 	toy_new_under(&t, "4.20", "watermark_boost:factor=20000",
 		      (struct toy_geometry){4, 5, "MMMM", ZONE_DMA32});
 	toy_pcp(&t, 1, 8);
-	t.m->boost_acts = true;
+	t.m->record->boost_acts = true;
 	t.zone->wmark[WMARK_HIGH] = 20;
 	for (uint32_t i = 0; i < 4; i++) {
 		t.m->now.ts = 100 * i;

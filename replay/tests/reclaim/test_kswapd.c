@@ -71,7 +71,7 @@ static void one_that_has_given_up_before_the_start_is_not_woken(void)
 	reclaim_machine_new(&w, "6.18", NULL);
 	make_free(&w, NORMAL, 50, true);
 	queue_pages(&w, 20, 0);
-	w.toy.m->hopeless_nodes = 1;
+	w.toy.m->record->hopeless_nodes = 1;
 	reclaim_machine_start(&w);
 	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
 	check(counters(&w, DMA)->kswapd_wakeups == 0);

@@ -199,7 +199,7 @@ static void a_reclaim_for_a_pageblock_was_promoted_where_the_record_had_defrag_m
 		struct reclaim_machine w;
 
 		reclaim_machine_new(&w, cases[i].kernel, cases[i].policy);
-		w.toy.m->recorded_defrag = cases[i].recorded;
+		w.toy.m->record->defrag_mode = cases[i].recorded;
 		make_free(&w, DMA, 1000, true);
 		make_free(&w, NORMAL, 1000, true);
 		reclaim_machine_start(&w);
@@ -422,7 +422,7 @@ static void a_try_on_a_near_node_frees_what_its_rights_and_the_record_allow(void
 
 		reclaim_machine_short(&w);
 		w.toy.m->zone_reclaim = (struct zone_reclaim){vectors[i].mode, RECLAIM_DISTANCE};
-		w.toy.m->recorded_zone_reclaim = (uint8_t)vectors[i].recorded;
+		w.toy.m->record->zone_reclaim_mode = (uint8_t)vectors[i].recorded;
 		if (vectors[i].yield >= 0)
 			record_scan(&w, (struct scan_row){.freed = (uint64_t)vectors[i].yield,
 							  .near = true});
@@ -438,7 +438,7 @@ static void one_task_at_a_time_reclaims_on_a_near_node(void)
 
 	reclaim_machine_short(&w);
 	w.toy.m->zone_reclaim = (struct zone_reclaim){1, RECLAIM_DISTANCE};
-	w.toy.m->recorded_zone_reclaim = 1;
+	w.toy.m->record->zone_reclaim_mode = 1;
 	record_scan(&w, (struct scan_row){.ns = 10 * MS, .freed = 20, .near = true});
 	check(reclaims_near(&w, 1, 7, 0) == 20);
 	check(reclaims_near(&w, 5, 8, 0) == 0); /* while task 7 reclaims there */

@@ -159,12 +159,12 @@ static void a_boost_that_only_the_model_has_ends_with_a_pass_of_its_own(void)
 		m = replay_model(t.r);
 		run_rows(a, m);
 		m->zones[0].boost = m->zones[1].boost = 512;
-		m->boosted_nodes = 1;
+		m->record->boosted_nodes = 1;
 		reclaim_events_boosts(a, m, ts);
 		reclaim_events_boosts(a, m, ts + cases[i].looks);
 		check(m->zones[0].boost == cases[i].boost);
 		check(m->zones[0].reclaim_active == cases[i].active);
-		check(m->zones[1].boost == 512 && !m->boosted_nodes);
+		check(m->zones[1].boost == 512 && !m->record->boosted_nodes);
 		tape_free(&t);
 	}
 }
@@ -210,7 +210,7 @@ static void a_boost_does_not_wake_a_kswapd_that_is_awake(void)
 			zone->nr_free_highatomic = cases[i].reserved;
 			zone->lowmem_reserve[ZONE_MOVABLE] = cases[i].held_back;
 		}
-		m->boosted_nodes = 1;
+		m->record->boosted_nodes = 1;
 		reclaim_events_boosts(a, m, t.ts + cases[i].boosted);
 		if (cases[i].after_sleep) {
 			reclaim_events_kswapd(a, m, reclaim_events_next(a, 5));
@@ -272,7 +272,7 @@ static void a_boost_wakes_no_kswapd_that_the_record_shows_hopeless(void)
 				reclaim_events_seen(a, m, KSWAPD_PID, m->now.ts);
 		}
 		reclaim_events_direct_end(a, m, &direct_end);
-		m->boosted_nodes = 1;
+		m->record->boosted_nodes = 1;
 		reclaim_events_boosts(a, m, m->now.ts + 1000000000);
 		check(a->nr_own_passes == cases[i].wakes);
 		tape_free(&t);
@@ -289,13 +289,13 @@ static void a_kswapd_that_has_given_up_before_the_start_leaves_its_boosts(void)
 
 		tape_new(&t, "6.18");
 		m = replay_model(t.r);
-		m->hopeless_nodes = (uint64_t)hopeless;
+		m->record->hopeless_nodes = (uint64_t)hopeless;
 		tape_alloc(&t, 0, 2000, 0);
 		tape_play(&t);
-		check(m->boost_acts == hopeless);
+		check(m->record->boost_acts == hopeless);
 		check(reclaim_events_new(&a, m, &err) == 0);
 		m->zones[0].boost = 512;
-		m->boosted_nodes = 1;
+		m->record->boosted_nodes = 1;
 		reclaim_events_boosts(&a, m, t.ts);
 		check(m->zones[0].boost == (hopeless ? 512 : 0));
 		reclaim_events_free(&a);
@@ -314,7 +314,7 @@ static void a_recorded_pass_takes_the_place_of_the_models_own(void)
 	a = &t.r->run.load.reclaim_events;
 	m = replay_model(t.r);
 	m->zones[0].boost = 512;
-	m->boosted_nodes = 1;
+	m->record->boosted_nodes = 1;
 	reclaim_events_boosts(a, m, t.ts);
 	check(a->nr_own_passes == 1 && m->zones[0].boost_seen == 512);
 	reclaim_events_kswapd(a, m, reclaim_events_next(a, 5));

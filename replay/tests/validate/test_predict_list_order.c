@@ -46,7 +46,7 @@ static void a_write_request_skips_dirty_nodes_before_it_goes_below_the_low_water
 			      MIGRATETYPE_MOVABLE, true);
 	}
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		t.m->dirty_nodes = cases[i].dirty;
+		t.m->record->dirty_nodes = cases[i].dirty;
 		t.gfp_flags = cases[i].gfp_flags;
 		check((int)toy_alloc(&t, 0, 'M') / PAGES == cases[i].node);
 	}

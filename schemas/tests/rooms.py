@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rooms of the engine: which files and symbols of one room another room uses.
+"""The rooms of `collector/` and `replay/`: which files and symbols of one room another one uses.
 
-The table of rooms is the dict `rooms` in replay/meson.build. Each check returns one line for
+The table of rooms is the dict `rooms` in the part's meson.build. Each check returns one line for
 each violation.
 """
 
@@ -11,7 +11,18 @@ import ast
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
+
+
+class Symbols(NamedTuple):
+    """Global symbols that an object, or a whole archive, defines and leaves undefined."""
+
+    defined: set[str]
+    undefined: set[str]
+
 
 Rooms = Mapping[str, list[str]]  # room -> the rooms that it may use
 
@@ -38,11 +49,11 @@ def includes(path: Path) -> Iterator[str]:
         yield from re.findall(r'^\s*#\s*include\s+"(.+?)"', text, re.MULTILINE)
 
 
-def include_errors(replay: Path, schemas: Path, rooms: Rooms) -> list[str]:
+def include_errors(part: Path, schemas: Path, rooms: Rooms) -> list[str]:
     """Includes that leave the allowed rooms, and C files that are in no room."""
     errors = []
-    for path in sorted(replay.rglob("*")):
-        file = path.relative_to(replay)
+    for path in sorted(part.rglob("*")):
+        file = path.relative_to(part)
         if path.suffix not in (".c", ".h", ".pyx") or file.parts[0] in ("tests", "bench"):
             continue
         room = file.parts[0] if len(file.parts) > 1 else None
@@ -50,13 +61,13 @@ def include_errors(replay: Path, schemas: Path, rooms: Rooms) -> list[str]:
             errors.append(f"{file} is in no room")
             continue
         for name in includes(path):
-            if error := _include_error(replay, schemas, rooms, room, name):
+            if error := _include_error(part, schemas, rooms, room, name):
                 errors.append(f"{file} includes {name}: {error}")
     return errors
 
 
 def _include_error(
-    replay: Path, schemas: Path, rooms: Rooms, room: str | None, name: str
+    part: Path, schemas: Path, rooms: Rooms, room: str | None, name: str
 ) -> str | None:
     parts = Path(name).parts
     if ".." in parts:
@@ -65,39 +76,67 @@ def _include_error(
     if len(parts) > 1:
         if parts[0] not in allowed:
             return f"{room} may not use {parts[0]}"
-        places = [replay]
+        places = [part]
     else:
         own = [] if room is None else [room, *WITHOUT_PREFIX.get(room, [])]
-        places = [schemas, *(replay / place for place in own)]
+        places = [schemas, *(part / place for place in own)]
     if name in GENERATED or any((place / name).is_file() for place in places):
         return None
     return "no such header in the room" if len(parts) == 1 else "no such header"
 
 
-def symbols(archive: Path) -> tuple[set[str], set[str]]:
-    """Global symbols that an archive defines, and those that it leaves undefined."""
+def objects_of(archive: Path) -> dict[str, Symbols]:
+    """The symbols of each object of an archive. Static functions have none for the linker."""
     output = subprocess.run(
         ["nm", "--format=posix", "--extern-only", archive],
         check=True,
         capture_output=True,
         text=True,
     ).stdout
-    defined, undefined = set(), set()
+    objects: dict[str, Symbols] = {}
     for line in output.splitlines():
         fields = line.split()
-        if len(fields) < 2 or len(fields[1]) != 1:
-            continue  # the name of a member
-        (undefined if fields[1] in "Uwv" else defined).add(fields[0])
-    return defined, undefined - defined
+        if line.endswith("]:"):
+            name = Path(line[line.rindex("[") + 1 : -2]).name.removesuffix(".o")
+            objects[name] = Symbols(set(), set())
+        elif len(fields) > 1 and len(fields[1]) == 1:
+            side = "undefined" if fields[1] in "Uwv" else "defined"
+            getattr(objects[name], side).add(fields[0])
+    return objects
 
 
 def symbol_errors(archives: Mapping[str, Path], rooms: Rooms) -> list[str]:
     """Symbols that a room's archive takes from rooms that it may not use."""
-    found = {room: symbols(archives[room]) for room in rooms}
+    defined: dict[str, set[str]] = {}
+    undefined: dict[str, set[str]] = {}
+    for room, archive in archives.items():
+        objects = objects_of(archive).values()
+        defined[room] = set().union(*(found.defined for found in objects))
+        undefined[room] = set().union(*(found.undefined for found in objects)) - defined[room]
     errors = []
-    for room, (_, undefined) in found.items():
-        for symbol in sorted(undefined):
-            owners = [other for other, (defined, _) in found.items() if symbol in defined]
+    for room in rooms:
+        for symbol in sorted(undefined[room]):
+            owners = [other for other in rooms if symbol in defined[other]]
             if owners and not set(owners) & set(rooms[room]):
                 errors.append(f"{room} uses {symbol} of {', '.join(owners)}")
     return errors
+
+
+def circle_error(objects: Mapping[str, Symbols]) -> str | None:
+    """A circle of files that use symbols of each other, if there is any.
+
+    Without a circle, the files of a room have an order: each one uses only files before it.
+    """
+    owners = {symbol: name for name, found in objects.items() for symbol in found.defined}
+    uses: dict[str, dict[str, list[str]]] = {name: {} for name in objects}
+    for name, found in objects.items():
+        for symbol in sorted(found.undefined & owners.keys()):
+            uses[name].setdefault(owners[symbol], []).append(symbol)
+    try:
+        TopologicalSorter(uses).prepare()
+    except CycleError as e:
+        way = pairwise(reversed(e.args[1]))
+        return ", ".join(
+            f"{file} uses {' and '.join(uses[file][used])} of {used}" for file, used in way
+        )
+    return None

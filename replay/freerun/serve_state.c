@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+/* struct serve: made and freed; its pages that are freed with others; its anomalies. */
+#include "serve_internal.h"
+
+#include "model/policy_stack.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+const struct request_facts no_facts = {.free.drain_pages = -1, .landed_frame = NO_FRAME};
+
+bool serve_is_freed_with_others(const struct serve *s, uint32_t page)
+{
+	return (s->alloc_batches && alloc_batches_have(s->alloc_batches, page)) ||
+	       (s->huge && huge_has(s->huge, page));
+}
+
+static bool is_shared(const void *self, uint32_t page)
+{
+	return serve_is_freed_with_others(self, page);
+}
+
+int serve_init(struct serve *s, struct model *model, struct anomalies anomalies, struct error *err)
+{
+	struct policy *owner = model->policies->owner.alloc_batch;
+	struct alloc_batch batch;
+	int ret;
+
+	*s = (struct serve){
+		.model = model,
+		.anomalies = anomalies,
+		.undone_at = UINT64_MAX,
+		.request = no_facts,
+	};
+	ret = page_map_new(&s->pages, model, err);
+	if (ret)
+		return ret;
+	s->pages.is_shared = is_shared;
+	s->pages.self = s;
+	if (model->kernel->coalesced_frees) {
+		s->runs = calloc((size_t)model->nr_cpus, sizeof(*s->runs));
+		if (!s->runs)
+			return fail(err, ENOMEM, "no memory for %d CPUs", model->nr_cpus);
+	}
+	owner->ops->alloc_batch(owner, &batch);
+	if (batch.order && alloc_batches_new(&s->alloc_batches, model, &batch, err))
+		return -ENOMEM;
+	return huge_new(&s->huge, model, err);
+}
+
+void serve_free(struct serve *s)
+{
+	alloc_batches_free(s->alloc_batches);
+	huge_free(s->huge);
+	free(s->runs);
+	strays_free(&s->strays);
+	page_map_free(&s->pages);
+}
+
+void serve_report(struct serve *s, const struct waiting *e, int kind, int action)
+{
+	anomalies_add(&s->anomalies, &(struct anomaly){
+					     .at = s->at,
+					     .moment = &e->moment,
+					     .pfn = (int64_t)frame_pfn(s->model, e->frame),
+					     .order = e->order,
+					     .kind = kind,
+					     .action = action,
+				     });
+}
