@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""analyze/fidelity: the cover and draw of the corpus, its recordings, and its rows on the page."""
+"""analyze/lab: the cover and draw of the corpus, its recordings, and its rows on the page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-_FIDELITY = Path(__file__).parents[1] / "fidelity"
+_FIDELITY = Path(__file__).parents[1] / "lab"
 _LOAD = Path(__file__).parents[2] / "build/release/analyze/load"
 _MATRIX = corpus.Matrix.read(corpus.MATRIX)
 

@@ -77,7 +77,7 @@ def test_the_fidelity_page_shows_it_for_each_recording(played: Path, tmp_path: P
     events = Tape(played).table("event").to_pylist()
     removed = [at for at, row in enumerate(events) if row["kind"] == "alloc"][3000]
     recorded = without(played, tmp_path / "recorded.tape", {removed})
-    script, out = Path(__file__).parents[1] / "fidelity/fidelity.py", tmp_path / "fidelity.md"
+    script, out = Path(__file__).parents[1] / "lab/fidelity.py", tmp_path / "fidelity.md"
     work = tmp_path / "work"
     argv = [sys.executable, script, "--only", "none", "--work", work, out, recorded]
     subprocess.run(argv, check=True, capture_output=True)

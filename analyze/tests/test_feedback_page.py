@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""analyze/fidelity/feedback_page.py: what its summary says of a half of the corpus."""
+"""analyze/lab/feedback_page.py: what its summary says of a half of the corpus."""
 
 from statistics import median
 from typing import Any

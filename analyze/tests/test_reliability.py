@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damaged inputs of every kind on every command, and the checks of analyze/reliability."""
+"""Damaged inputs of every kind on every command, and the checks of analyze/lab."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def test_a_tape_without_a_machine_says_what_is_missing(
 
 
 def test_the_table_of_results_stands_on_any_recording(played: Path, tmp_path: Path) -> None:
-    script = Path(__file__).parents[1] / "fidelity/fidelity.py"
+    script = Path(__file__).parents[1] / "lab/fidelity.py"
     out = tmp_path / "fidelity.md"
     argv = [sys.executable, script, "--only", "none", "--work", tmp_path / "work", out, played]
     subprocess.run(argv, check=True, capture_output=True)
@@ -178,7 +178,7 @@ def test_the_table_of_results_stands_on_any_recording(played: Path, tmp_path: Pa
 
 
 def test_a_guest_needs_a_kernel_that_exists(tmp_path: Path) -> None:
-    script = Path(__file__).parents[1] / "fidelity/guest.py"
+    script = Path(__file__).parents[1] / "lab/guest.py"
     help_text = subprocess.run([sys.executable, script, "--help"], check=True, capture_output=True)
     assert b"--kernel" in help_text.stdout
     argv = [sys.executable, script, "-o", tmp_path / "t.tape", "--kernel", tmp_path]

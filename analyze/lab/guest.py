@@ -14,7 +14,7 @@ a minute. Needs qemu-system-x86_64, mke2fs, debugfs, cpio, a static busybox
 and the result of `make setup`; for a release, apt-get and the network. Kernels are stored in
 ~/.cache/pagetape/guests.
 
-    analyze/fidelity/guest.py -o guest-6.1.tape --kernel '6.1.*-cloud-amd64'
+    analyze/lab/guest.py -o guest-6.1.tape --kernel '6.1.*-cloud-amd64'
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ _HALVES = {
 }
 _CORPUS = """`make fidelity-guests` records the corpus in virtual machines: a pairwise cover of
 kernels, loads, machines, zones, huge pages, memory limits, tuning, cleared pages, kinds of start,
-and lost events (`analyze/fidelity/corpus.toml`). One half was drawn as *unseen* before the first
+and lost events (`analyze/lab/corpus.toml`). One half was drawn as *unseen* before the first
 recording was made (`corpus-recordings.toml`): no one looks at it while the model is changed. The
 model is developed on the *seen* half. Percentages are one step ahead, of known decisions; column
 "inferred" has rows of the table `inferred` per 1,000 events. The share of unknown decisions

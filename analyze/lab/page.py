@@ -246,7 +246,7 @@ SECTIONS = (
         "At random moments while they start, record, rotate or end, under a page-fault storm. Half"
         " of the kills hit the whole process group. Aim: each tape is readable, and tracing is off"
         " within a second.",
-        ("analyze/reliability/kills.py", "--json"),
+        ("analyze/lab/kills.py", "--json"),
         _killed,
     ),
     Section(
@@ -260,7 +260,7 @@ SECTIONS = (
         " (more on a busy machine) and 2 GiB. It answers, or refuses the input with one line on"
         " stderr. Everything else is a failure: a signal, a hang, more memory, a traceback, broken"
         " JSON, raw control characters, a changed input, a piece of an output.",
-        ("analyze/reliability/mutate.py", "--json"),
+        ("analyze/lab/mutate.py", "--json"),
         _mutated,
     ),
     Section(
@@ -268,14 +268,14 @@ SECTIONS = (
         "Fuzz targets",
         "libFuzzer under the address and undefined-behaviour sanitizers. Edges and features are"
         " libFuzzer's measures of coverage.",
-        ("analyze/reliability/fuzz.py", "--json"),
+        ("analyze/lab/fuzz.py", "--json"),
         _fuzzed,
     ),
     Section(
         "faults",
         "Faults tried",
         "Each line is shown by tests, which this page ran.",
-        ("analyze/reliability/faults.py", "--json"),
+        ("analyze/lab/faults.py", "--json"),
         _faults,
     ),
 )

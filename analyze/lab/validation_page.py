@@ -44,8 +44,8 @@ value alone, with an 80 % interval. `B/A` predicts B from the tapes of A, `A/B` 
 tapes of B.
 
 Loads: `rounds` is a fixed amount of work at fixed times, in which one process per CPU grows and
-shrinks (`analyze/fidelity/rounds.py`). `extfrag` is 15 s of files, processes and huge pages with
-1000 MiB of memory, 1600 for `min-free` and 2000 for `scale` (`analyze/fidelity/load.c`); it does
+shrinks (`analyze/lab/rounds.py`). `extfrag` is 15 s of files, processes and huge pages with
+1000 MiB of memory, 1600 for `min-free` and 2000 for `scale` (`analyze/lab/load.c`); it does
 more or less work in each run.
 The loads of the guests are those of the corpus ([fidelity.md](fidelity.md)).
 """

@@ -31,7 +31,7 @@ _ROOT = Path(__file__).parents[2]
 _BUNDLED = _ROOT / "analyze/demo/pressure.tape"
 _POLICY = ("--policy", "nofragment:mode=always")
 
-_sweep_bench = runpy.run_path(str(_ROOT / "analyze/bench/sweep_bench.py"))
+_sweep_bench = runpy.run_path(str(_ROOT / "analyze/lab/sweep_bench.py"))
 run, storm = _sweep_bench["run"], _sweep_bench["storm"]
 
 
