@@ -1,35 +1,33 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measure the accuracy of the model's own reclaim, and write the page of the results.
+"""Measure the accuracy of the model's own reclaim (R1).
 
-    feedback.py [--build DIR] [--work DIR] [--pairs N] [--members N] [--unseen] OUT.md
+    feedback.py [--build DIR] [--work DIR] [--pairs N | --boosts] [--members N] [--unseen]
                 [RECORDING...]
 
-Records a load that fragments memory N times each with vm.watermark_boost_factor at 15000 and
-at 0, and restores the factor at the end, also after an error. From the first recording of
-each setting alone, the model predicts both settings. On the given recordings (tapes,
-directories of tapes or of a trace.dat, see fidelity.py) the program plays an ensemble under the
-recording's own rules, with recorded reclaim (R0) and with the model's own (R1). The tapes and the
-runs stay in the work directory: --pairs 0 uses the existing pairs. Recordings of the corpus's
-unseen half are skipped without --unseen.
+With --pairs it records a load that fragments memory N times each with vm.watermark_boost_factor at
+15000 and at 0, and restores the factor at the end, also after an error. From the first recording of
+each setting alone, the model predicts both settings; --boosts predicts the existing recordings
+again. On the given recordings (tapes, directories of tapes or of a trace.dat, see fidelity.py) the
+program plays an ensemble under the recording's own rules, with recorded reclaim (R0) and with the
+model's own (R1). Recordings of the corpus's unseen half are skipped without --unseen.
 """
 
 from __future__ import annotations
 
-import argparse
-import dataclasses
-import json
 import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-import feedback_page
 import fidelity
+import program
+from program import say, table
 
 from pagetape.asking import interval
 from pagetape.asking.comparison import members_of
@@ -38,7 +36,6 @@ from pagetape.replaying import ensemble, model_error, model_memory, replay_span,
 from pagetape.replaying.playback import Run, Source
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape, TapeError
-from pagetape.tapes.info import describe
 
 _FACTOR = Path("/proc/sys/vm/watermark_boost_factor")
 _SECONDS = 25
@@ -62,19 +59,23 @@ class Setting:
     run: Run
 
 
-# The metrics of the own rules; from the fallbacks on they have a value under R0 as well.
+# The metrics of the own rules: the counts of reclaim, the fallbacks, and the state of the zones at
+# the requests. From the fallbacks on they have a value under R0 as well.
 _METRICS = {
-    "passes": "kswapd passes",
-    "sleeps": "kswapd sleeps",
-    "kcompactd_wakes": "kcompactd runs",
-    "direct_reclaims": "direct reclaims",
-    "wakeups": "kswapd wakeups",
+    "kswapd passes": "kswapd passes",
+    "kswapd sleeps": "kswapd sleeps",
+    "kcompactd runs": "kcompactd runs",
+    "direct reclaims": "direct reclaims",
+    "kswapd woken": "kswapd wakeups",
     "fallbacks": "fallbacks below pageblock order",
-    "below_low": "allocs below low everywhere",
-    "below_min": "allocs below min everywhere",
-    "remote_node": "allocs from another node",
-    "lower_zone": "allocs from a lower zone",
+    "below low": "allocs below low everywhere",
+    "below min": "allocs below min everywhere",
+    "from another node": "allocs from another node",
+    "from a lower zone": "allocs from a lower zone",
 }
+_RECLAIM = tuple(_METRICS)[:5]
+_REQUESTS = tuple(_METRICS)[6:]
+_WITHIN = 1.5  # a count is right if it is off by at most this factor, or by one
 _BOOSTS = tuple(
     Setting(f"{row} {factor}", Run(row, (f"mainline:boost_factor={factor}",), "R1"))
     for row in ("auto", _OLD_ROW)
@@ -106,7 +107,6 @@ def record_pairs(pairs: int, build: Path, work: Path) -> None:
 
 def recorded(tape: Tape) -> dict[str, Any]:
     """The counts of the recording."""
-    info = describe(tape)
     columns = ", ".join(
         f"(SELECT count(*) FROM {table} WHERE kind = '{kind}') AS {name}"
         for name, (table, kind) in _COUNTS.items()
@@ -117,16 +117,15 @@ def recorded(tape: Tape) -> dict[str, Any]:
     )
     with Database([tape]) as db:
         (counts,) = db.ask(f"SELECT {columns}, {fallbacks}").objects()
-    facts = ("kernel", "duration_s", "stored", "lost", "snapshot")
-    return counts | {name: info[name] for name in facts}
+    return {name: counts[name] for name in ("fallbacks", *_COUNTS)}
 
 
-def _counts(result: dict[str, Any]) -> dict[str, int]:
+def _counts(result: dict[str, Any]) -> dict[str, Any]:
     totals = {name: total["value"] for name, total in result["totals"].items()}
-    found = {name: totals.get(_TOTALS.get(name, name)) for name in _COUNTS}
-    # Replays and recordings have this metric; with the model's error, if measured.
+    # Replays and recordings have this metric.
     (below,) = (m for m in result["metrics"] if m["metric"] == "fallbacks below pageblock order")
-    return found | {"fallbacks": below["value"], "fallbacks_error": below["model_error"]}
+    counts = {name: totals.get(_TOTALS.get(name, name)) for name in _COUNTS}
+    return {"fallbacks": below["value"], **counts}
 
 
 def modelled(tape: Tape, settings: Sequence[Setting], work: Path) -> dict[str, dict[str, int]]:
@@ -165,53 +164,159 @@ def own_rules(tape: Tape, members: int) -> dict[str, dict[str, Any]]:
         for name, metric in _METRICS.items():
             if metric in values:
                 made = interval.interval(metric, "events", values[metric], kind)
-                found[name][mode] = dataclasses.asdict(made) | {"members": list(values[metric])}
+                found[name][mode] = asdict(made) | {"members": list(values[metric])}
                 found[name]["recorded"] = recorded_metrics.get(metric, {}).get("value")
     return found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+def boosts(pairs: int, build: Path, work: Path) -> dict[str, Any]:
+    """The tables of boosts on and off, recorded and predicted."""
+    record_pairs(pairs, build, work)
+    live, predicted = [], []
+    for factor in (15000, 0):
+        tapes = sorted(work.glob(f"boost-{factor}-*.tape"))
+        for path in tapes:
+            say(f"== {path.stem}")
+            tape = Tape(path)
+            live.append([path.stem, factor, *recorded(tape).values()])
+            settings = _BOOSTS if path == tapes[0] else ()
+            for setting, counts in modelled(tape, settings, work).items():
+                predicted.append([path.stem, *setting.split(), *counts.values()])
+    columns = ("fallbacks", *(name.replace("_", " ") for name in _COUNTS))
+    return {
+        "recorded": table(("recording", "factor", *columns), live),
+        "predicted": table(("recording", "kernel", "factor", *columns), predicted),
+    }
+
+
+def is_near(recorded: float, model: float) -> bool:
+    """Whether a count is right."""
+    low, high = sorted((recorded, round(model)))
+    return high - low <= 1 or (low > 0 and high / low <= _WITHIN)
+
+
+def _log(count: float) -> float:
+    return interval.scaled(count, "events")
+
+
+def _is_in(value: float, found: dict[str, Any]) -> bool:
+    return bool(found["low"] <= value <= found["high"])
+
+
+def _is_nearer(found: dict[str, Any]) -> bool:
+    """Whether R1 is in R0's interval, or nearer to the recorded value than R0."""
+    truth = _log(found["recorded"])
+    r0, r1 = (abs(_log(found[mode]["median"]) - truth) for mode in ("R0", "R1"))
+    return _is_in(found["R1"]["median"], found["R0"]) or r1 <= r0
+
+
+def _left_out(members: list[float]) -> Iterator[tuple[float, float]]:
+    """Each member, and the median of the others."""
+    for number, member in enumerate(members):
+        yield member, median(members[:number] + members[number + 1 :])
+
+
+def chaos(counts: Sequence[Any], fallbacks: Sequence[Any]) -> tuple[float, float]:
+    """The share, in percent, that a perfect model would have: of the counts within, and of the
+    fallbacks in the interval of R0. Each member of R1 in turn is the kernel; R0's interval then is
+    as wide as now, around that member."""
+    near = [
+        is_near(member, others)
+        for one in counts
+        for member, others in _left_out(one["R1"]["members"])
+    ]
+    inside = []
+    for one in fallbacks:
+        truth, low, high = map(_log, (one["recorded"], one["R0"]["low"], one["R0"]["high"]))
+        for member, others in _left_out(one["R1"]["members"]):
+            inside.append(low - truth <= _log(others) - _log(member) <= high - truth)
+    of_counts, of_fallbacks = (100 * sum(those) / max(len(those), 1) for those in (near, inside))
+    return of_counts, of_fallbacks
+
+
+def summary(owns: Sequence[dict[str, Any]]) -> list[Any]:
+    """How many counts and fallbacks are right."""
+    counts = [own[name] for own in owns for name in _RECLAIM if "R1" in own[name]]
+    near = sum(is_near(one["recorded"], one["R1"]["median"]) for one in counts)
+    inside = sum(_is_in(one["recorded"], one["R1"]) for one in counts)
+    fallbacks = [own["fallbacks"] for own in owns if {"R0", "R1"} <= own["fallbacks"].keys()]
+    right = [one for one in fallbacks if _is_in(one["recorded"], one["R0"])]
+    like, like_right = (
+        sum(_is_in(one["R1"]["median"], one["R0"]) for one in those) for those in (fallbacks, right)
+    )
+    return [
+        f"{near} of {len(counts)}",
+        f"{inside} of {len(counts)}",
+        f"{like} of {len(fallbacks)}",
+        sum(map(_is_nearer, fallbacks)),
+        f"{like_right} of {len(right)}",
+        *map(round, chaos(counts, right)),
+    ]
+
+
+def _beside(found: dict[str, Any], mode: str) -> list[float | None] | None:
+    """A recorded value, and the median and interval of the model."""
+    made = found.get(mode)
+    return made and [found["recorded"], made["median"], made["low"], made["high"]]
+
+
+def reclaim(owns: dict[str, tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    """The tables of reclaim under the own rules; by recording its half and own_rules()."""
+    rows, requests = [], []
+    for name, (half, own) in owns.items():
+        counts = [_beside(own[count], "R1") for count in _RECLAIM]
+        rows.append([name, half, *counts, *(_beside(own["fallbacks"], m) for m in ("R0", "R1"))])
+        cells = [_beside(own[kind], mode) for kind in _REQUESTS for mode in ("R0", "R1")]
+        requests.append([name, *cells])
+    modes = [f"{kind}, {mode}" for kind in _REQUESTS for mode in ("R0", "R1")]
+    halves = dict.fromkeys(half for half, _ in owns.values())
+    by_half = (
+        "half",
+        f"counts within a factor of {_WITHIN} or by one",
+        "recorded in the 80 % interval",
+        "fallbacks of R1 in the interval of R0",
+        "there, or nearer than R0",
+        "there, of those where R0 is right",
+        "a perfect model: counts, %",
+        "a perfect model: fallbacks, %",
+    )
+    return {
+        "counts": table(("recording", "half", *_RECLAIM, "fallbacks, R0", "fallbacks, R1"), rows),
+        "watermarks": table(("recording", *modes), requests),
+        "by_half": table(
+            by_half,
+            [
+                [one, *summary([own for half, own in owns.values() if half == one])]
+                for one in halves
+            ],
+        ),
+    }
+
+
+def main() -> None:
+    parser = program.parser(__doc__)
     parser.add_argument("--build", type=Path, default=Path("build/release"))
     parser.add_argument("--work", type=Path, default=Path("build/feedback"))
-    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--pairs", type=int, default=0)
+    parser.add_argument("--boosts", action="store_true")
     parser.add_argument("--members", type=int, default=ensemble.DEFAULT)
     parser.add_argument("--unseen", action="store_true")
-    parser.add_argument("out", type=Path)
     parser.add_argument("recordings", nargs="*", type=Path)
     arguments = parser.parse_args()
     work: Path = arguments.work
     work.mkdir(parents=True, exist_ok=True)
-    record_pairs(arguments.pairs, arguments.build, work)
-    pairs = {}
-    for factor in (15000, 0):
-        tapes = sorted(work.glob(f"boost-{factor}-*.tape"))
-        for path in tapes:
-            print(f"== {path.stem}", flush=True)
-            tape = Tape(path)
-            settings = _BOOSTS if path == tapes[0] else ()
-            pairs[path.stem] = {
-                "factor": factor,
-                "recorded": recorded(tape),
-                "model": modelled(tape, settings, work),
-            }
-    others = {}
+    found = {}
+    if arguments.pairs or arguments.boosts:
+        found = boosts(arguments.pairs, arguments.build, work)
+    owns = {}
     for path in arguments.recordings:
         for recording in fidelity.given(path, work):
-            if recording.half == "unseen" and not arguments.unseen:
-                continue
-            print(f"== {recording.name}", flush=True)
-            tape = Tape(recording.path)
-            others[recording.name] = {
-                "half": recording.half,
-                "recorded": recorded(tape),
-                "own": own_rules(tape, arguments.members),
-            }
-    results = {"pairs": pairs, "others": others}
-    (work / "feedback.json").write_text(json.dumps(results, indent=1) + "\n")
-    arguments.out.write_text(feedback_page.markdown(pairs, others))
-    return 0
+            if recording.half != "unseen" or arguments.unseen:
+                say(f"== {recording.name}")
+                own = own_rules(Tape(recording.path), arguments.members)
+                owns[recording.name] = recording.half, own
+    program.give(found | (reclaim(owns) if owns else {}))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program.run(main)

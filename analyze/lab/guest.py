@@ -19,7 +19,7 @@ and the result of `make setup`; for a release, apt-get and the network. Kernels 
 
 from __future__ import annotations
 
-import argparse
+import contextlib
 import errno
 import gzip
 import lzma
@@ -30,16 +30,16 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import program
 from kernel_package import Archive, cache_directory, image
 
 HERE = Path(__file__).parent
-BIN = Path(sys.executable).parent
 
 # Modules in load order; some kernels have them built in.
 _MODULES = (
@@ -143,12 +143,6 @@ def _run(*argv: str | Path, cwd: Path | None = None) -> str:
     return subprocess.run(argv, check=True, capture_output=True, text=True, cwd=cwd).stdout
 
 
-def failed(error: subprocess.CalledProcessError) -> str:
-    """The program that failed, and the last line of what it printed about it."""
-    said = (error.stderr or "").strip().splitlines()
-    return f"{Path(error.cmd[0]).name}: {said[-1] if said else f'exit status {error.returncode}'}"
-
-
 def _distributions(name: str, seen: set[str]) -> Iterator[Distribution]:
     """An installed package and its dependencies."""
     if name.lower() in seen:
@@ -192,7 +186,7 @@ def _place(path: Path, root: Path) -> None:
 
 def check_programs() -> None:
     """FileNotFoundError without pagetape beside this Python, or a program that a guest needs."""
-    if not (BIN / "pagetape").exists():
+    if not (program.BIN / "pagetape").exists():
         raise FileNotFoundError(
             errno.ENOENT,
             f"{sys.executable} has no pagetape beside it (make setup, then .venv/bin/python)",
@@ -237,6 +231,13 @@ def make_root(work: Path) -> Path:
     disk = make_disk(work / "root.disk", 2048, root)
     shutil.rmtree(root)
     return disk
+
+
+@contextlib.contextmanager
+def root() -> Iterator[Path]:
+    """The disk of make_root(), for as long as guests are recorded."""
+    with TemporaryDirectory(prefix="guest-root-") as work:
+        yield make_root(Path(work))
 
 
 def script(guest: Guest) -> str:
@@ -333,7 +334,7 @@ def record(guest: Guest, root: Path, output: Path) -> None:
         with TemporaryDirectory(prefix="guest-") as directory:
             work = Path(directory)
             if _boot(guest, kernel, root, work):
-                _run(BIN / "pagetape", "import", work / "raw.tape", "-o", output, "--force")
+                _run(program.BIN / "pagetape", "import", work / "raw.tape", "-o", output, "--force")
                 return
     raise OSError(os.EX_SOFTWARE, f"QEMU made the guest's kernel panic {_BOOTS} times")
 
@@ -358,10 +359,7 @@ def _boot(guest: Guest, kernel: Path, root: Path, work: Path) -> bool:
 
 
 def main() -> int:
-    summary, _, rest = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(
-        description=summary, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program.parser(__doc__)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="T.tape")
     parser.add_argument(
         "--kernel",
@@ -404,26 +402,10 @@ def main() -> int:
     output = arguments.pop("output")
     arguments["set"] = tuple(arguments["set"])
     check_programs()
-    with TemporaryDirectory(prefix="guest-root-") as work:
-        record(Guest(**arguments), make_root(Path(work)), output)
+    with root() as disk:
+        record(Guest(**arguments), disk, output)
     return 0
 
 
-def run(name: str, program: Callable[[], int]) -> None:
-    """Run a program and end the process; what the caller or the machine did wrong is one line."""
-    try:
-        sys.exit(program())
-    except subprocess.CalledProcessError as e:
-        sys.exit(f"{name}: {failed(e)}")
-    except subprocess.TimeoutExpired as e:
-        sys.exit(f"{name}: the guest did not finish in {e.timeout:.0f} s")
-    except OSError as e:
-        sys.exit(f"{name}: {e.strerror or e}")
-    except ValueError as e:
-        sys.exit(f"{name}: {e}")
-    except KeyboardInterrupt:
-        sys.exit(130)
-
-
 if __name__ == "__main__":
-    run("guest", main)
+    program.run(main)
