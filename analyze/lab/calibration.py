@@ -260,7 +260,7 @@ def tables(pairs: Sequence[Pair]) -> dict[str, Any]:
             mean(p.crps(p.members) for p in those),
         )
         scores.append([half, kind, round(before, 3), round(after, 3)])
-    headline = [
+    fallbacks: list[list[Any]] = [
         [
             p.recording,
             p.half,
@@ -287,7 +287,7 @@ def tables(pairs: Sequence[Pair]) -> dict[str, Any]:
         "crps": table((*group, "one run", "ensemble"), scores),
         "fallbacks": table(
             ("recording", "half", "is", "fallbacks recorded", "median", "80 % interval", "within"),
-            headline,
+            fallbacks,
         ),
     }
 

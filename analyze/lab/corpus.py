@@ -156,7 +156,7 @@ def in_guest(root: Path) -> Runner:
 
 def _facts(tape: Path) -> dict[str, Any]:
     found = subprocess.run(
-        [guest.BIN / "pagetape", "info", "--json", tape], check=True, stdout=subprocess.PIPE
+        [program.BIN / "pagetape", "info", "--json", tape], check=True, stdout=subprocess.PIPE
     )
     facts: dict[str, Any] = json.loads(found.stdout)
     return facts

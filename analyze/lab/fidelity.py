@@ -29,7 +29,7 @@ from typing import Any
 import accuracy
 import corpus
 import program
-from program import BIN, say
+from program import say
 
 from pagetape.asking.database import Database
 from pagetape.asking.query import reports
@@ -108,10 +108,8 @@ def record(load: Load, build: Path, work: Path) -> Recording:
         Path("/proc/sys/vm/drop_caches").write_text("1")
     hog = hogging(build, load.hog_mib)
     with TemporaryDirectory(dir=work, prefix=f"{load.name}-") as files, hog:
-        argv = [BIN / "pagetape", "record", "-o", tape, "--force", "--"]
-        subprocess.run(
-            [*argv, *load.command(build.absolute(), files)], check=True, stdout=sys.stderr
-        )
+        command = load.command(build.absolute(), files)
+        program.run_pagetape("record", "-o", tape, "--force", "--", *command)
     return Recording(load.name, load.words, load.quiet, tape)
 
 
@@ -132,8 +130,7 @@ def given(path: Path, work: Path) -> Iterator[Recording]:
     for dat in found:
         name = path.name if len(found) == 1 else f"{path.name}-{dat.stem}"
         tape = work / f"{name}.tape"
-        argv = [BIN / "pagetape", "import", dat, "--proc", path, "-o", tape, "--force"]
-        subprocess.run(argv, check=True, stdout=sys.stderr)
+        program.run_pagetape("import", dat, "--proc", path, "-o", tape, "--force")
         yield Recording(name, "", False, tape)
     if path.is_dir() and not found:
         for inside in sorted(path.iterdir()):

@@ -200,7 +200,7 @@ def moments(kills: Sequence[Kill]) -> list[list[Any]]:
         each = [one for one in kills if one.moment == moment]
         counts = len(each), sum(one.readable for one in each), sum(one.events > 0 for one in each)
         slowest = [
-            None if None in times else max(times)
+            None if None in times else max(filter(None, times), default=0)
             for times in ([one.tracing_s for one in each], [one.gone_s for one in each])
         ]
         wrong = sorted({one.wrong for one in each if one.wrong})
@@ -221,8 +221,8 @@ def main() -> int:
             kills.append(kill(names[nr % len(names)], dice, Path(directory)))
         program.say(f"kills: {nr + 1} of {arguments.count}: {kills[-1]}")
     columns = ("killed", "recorders", "readable tapes", "with events", "tracing off after, s")
-    columns = (*columns, "instance gone after, s", "wrong")
-    program.give({"moments": program.table(columns, moments(kills))})
+    more = ("instance gone after, s", "wrong")
+    program.give({"moments": program.table((*columns, *more), moments(kills))})
     return int(any(one.wrong for one in kills))
 
 

@@ -39,89 +39,9 @@ class Measurement:
     command: tuple[str, ...]
 
 
-# name, group, program with its arguments, what it measures
 MEASUREMENTS = {
     name: Measurement(group, words, tuple(command.split()))
-    for name, group, command, words in (
-        (
-            "accuracy",
-            "fidelity",
-            "analyze/lab/fidelity.py",
-            "the model one step ahead and in free runs",
-        ),
-        (
-            "intervals",
-            "calibration",
-            "analyze/lab/calibration.py",
-            "the intervals of what-ifs; writes their margins",
-        ),
-        (
-            "intervals_r1",
-            "calibration-r1",
-            "analyze/lab/calibration.py --reclaim R1",
-            "the same under R1",
-        ),
-        (
-            "followed",
-            "followed",
-            "analyze/lab/followed.py",
-            "metrics in the interval of the own rules",
-        ),
-        (
-            "small_change",
-            "small-change",
-            "analyze/lab/small_change.py",
-            "answers without two pages of a tape",
-        ),
-        (
-            "starts",
-            "starts",
-            "analyze/lab/start_error.py",
-            "what a start from /proc costs a free run",
-        ),
-        ("reclaim", "feedback", "analyze/lab/feedback.py", "the model's own reclaim"),
-        (
-            "boosts",
-            "boosts",
-            "analyze/lab/feedback.py --pairs 3",
-            "boosts on and off, live and predicted",
-        ),
-        ("live", "validation", "analyze/lab/validation.py", "switches flipped live, and predicted"),
-        (
-            "kswapd_sleep",
-            "kswapd-sleep",
-            "analyze/lab/kswapd_sleep.py",
-            "kswapd's sleep of 4.10, by node",
-        ),
-        (
-            "storm",
-            "reliability",
-            "collector/bench/soak_bench.py",
-            "a storm of events, recorded for a minute",
-        ),
-        ("spools", "reliability", "collector/bench/spool_bench.py", "spools of many CPUs"),
-        (
-            "pauses",
-            "reliability",
-            "collector/bench/snapshot_bench.py --sim 1024",
-            "pauses of exact snapshots",
-        ),
-        ("kills", "reliability", "analyze/lab/kills.py", "recorders killed with SIGKILL"),
-        ("mutated", "reliability", "analyze/lab/mutate.py --json", "damaged inputs"),
-        ("fuzz", "reliability", "analyze/lab/fuzz.py", "fuzz targets"),
-        (
-            "faults",
-            "reliability",
-            "analyze/lab/faults.py",
-            "faults, each with the tests of its answer",
-        ),
-        ("recording", "bench", "collector/bench/record_bench.py", "what recording costs"),
-        ("samples", "bench", "collector/bench/sampler_bench.py", "what a sample of /proc costs"),
-        ("importing", "bench", "collector/bench/import_bench.py", "the speed of imports"),
-        ("replaying", "bench", "replay/bench/replay_bench.py", "the speed of the engine"),
-        ("sweeping", "bench", "analyze/lab/sweep_bench.py", "the speed of a sweep"),
-        ("ensembles", "bench", "analyze/lab/ensemble_bench.py", "what an ensemble costs"),
-    )
+    for name, (group, command, words) in results.DECLARED["measurements"].items()
 }
 
 

@@ -11,7 +11,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ def parser(doc: str | None) -> argparse.ArgumentParser:
     )
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, Any]:
     """A table of a result."""
     return {"columns": list(columns), "rows": [list(row) for row in rows]}
 
@@ -40,6 +40,11 @@ def say(text: str) -> None:
 def give(result: Any) -> None:
     """Print the result."""
     print(json.dumps(result))
+
+
+def run_pagetape(*words: object) -> None:
+    """Run a command of pagetape; what it prints goes to stderr. CalledProcessError if it fails."""
+    subprocess.run([BIN / "pagetape", *map(str, words)], check=True, stdout=sys.stderr)
 
 
 def failed(error: subprocess.CalledProcessError) -> str:

@@ -22,9 +22,8 @@ from pagetape import answer
 from pagetape.asking.phrase import between
 
 RESULTS = Path(__file__).with_name("results.json")
-AIMS: Mapping[str, Mapping[str, float | str]] = tomllib.loads(
-    Path(__file__).with_name("aims.toml").read_text("utf-8")
-)
+DECLARED = tomllib.loads(Path(__file__).with_name("lab.toml").read_text("utf-8"))
+AIMS: Mapping[str, Mapping[str, float | str]] = DECLARED["aims"]
 
 Table = dict[str, Any]
 
@@ -111,7 +110,7 @@ def _cell(value: Any) -> str:
 
 
 def _misses(value: Any, aim: float | str) -> bool:
-    if aim == "empty":
+    if isinstance(aim, str):  # "empty"
         return bool(value)
     return value is None or (isinstance(value, int | float) and value > aim)
 
@@ -128,7 +127,7 @@ def _lines(name: str, table: Table) -> Iterator[str]:
 
 
 def markdown(name: str, table: Table) -> str:
-    """A table as Markdown; what misses an aim of aims.toml is bold."""
+    """A table as Markdown; what misses an aim of lab.toml is bold."""
     head = [table["columns"], ["---"] * len(table["columns"])]
     lines = ["| " + " | ".join(line) + " |" for line in head]
     return "\n".join([*lines, *_lines(name, table)])

@@ -101,31 +101,19 @@ class GuestCase:
         return replace(self.machine, set=(f"/{find(self.switch).file}={value}",))
 
 
+def _in_guest(release: str, name: str, switch: str, values: str, nodes: int = 2) -> GuestCase:
+    """A case under file pages and slab pages in a guest of 448 MiB."""
+    kernel = f"{release}.*-cloud-amd64"
+    machine = guest.Guest(kernel, "files+slab", nodes=nodes, mb=448 // nodes, cache=640)
+    a, b = values.split(",")
+    return GuestCase(f"guest-{release}-{name}", switch, (a, b), machine)
+
+
 GUEST_CASES = (
-    GuestCase(
-        "guest-6.12-high-fraction",
-        "vm.percpu_pagelist_high_fraction",
-        ("0", "64"),
-        guest.Guest("6.12.*-cloud-amd64", "files+slab", nodes=2, mb=224, cache=640),
-    ),
-    GuestCase(
-        "guest-7.3-defrag-mode",
-        "vm.defrag_mode",
-        ("0", "1"),
-        guest.Guest("7.3.*-cloud-amd64", "files+slab", nodes=2, mb=224, cache=640),
-    ),
-    GuestCase(
-        "guest-7.2-defrag-mode",
-        "vm.defrag_mode",
-        ("0", "1"),
-        guest.Guest("7.2.*-cloud-amd64", "files+slab", nodes=1, mb=448, cache=640),
-    ),
-    GuestCase(
-        "guest-6.1-boost",
-        "vm.watermark_boost_factor",
-        ("15000", "0"),
-        guest.Guest("6.1.*-cloud-amd64", "files+slab", nodes=2, mb=224, cache=640),
-    ),
+    _in_guest("6.12", "high-fraction", "vm.percpu_pagelist_high_fraction", "0,64"),
+    _in_guest("7.3", "defrag-mode", "vm.defrag_mode", "0,1"),
+    _in_guest("7.2", "defrag-mode", "vm.defrag_mode", "0,1", nodes=1),
+    _in_guest("6.1", "boost", "vm.watermark_boost_factor", "15000,0"),
 )
 
 ALL_CASES = (*CASES, *GUEST_CASES)
@@ -181,8 +169,7 @@ def record(case: Case, build: Path, work: Path, options: list[str]) -> None:
 
 def again(case: Case | GuestCase, work: Path, members: int) -> None:
     """Predict the tapes of a case again."""
-    argv = [str(BIN / "pagetape"), "ab", "--again", str(work / case.name)]
-    subprocess.run([*argv, "--ensemble", str(members)], check=True, stdout=sys.stderr)
+    program.run_pagetape("ab", "--again", work / case.name, "--ensemble", members)
 
 
 def results(work: Path) -> dict[str, Any]:
