@@ -27,14 +27,14 @@ from typing import Any
 
 import corpus
 import program
+import recordings
 from program import table
 
 from pagetape.asking import interval
 from pagetape.asking.success import number
 from pagetape.replaying import ensemble, model_error, replay_span
-from pagetape.replaying.playback import Run, Source
-from pagetape.replaying.validation import inferred, preferences
-from pagetape.schemas.tape import Tape, is_tape
+from pagetape.replaying.playback import Run
+from pagetape.schemas.tape import Tape
 
 MARGINS = Path(interval.__file__).with_name("calibration.toml")
 SOURCE = Path(__file__).parents[1] / "pagetape/asking/calibration.toml"
@@ -118,20 +118,12 @@ class Pair:
         return far - mean(abs(a - b) for a in found for b in found) / 2
 
 
-def _tapes(paths: Sequence[Path]) -> Iterator[Path]:
-    for path in paths:
-        if is_tape(path):
-            yield path
-        else:
-            yield from (inside for inside in sorted(path.iterdir()) if is_tape(inside))
-
-
 def measure(path: Path, nr: int, jobs: int | None, reclaim: str) -> Iterator[Pair]:
     """Every metric of a recording that both the record and the members have."""
     tape = Tape(path)
     unseen = {one.name for one in corpus.drawn() if one.half == "unseen"}
     half = "check" if path.stem in unseen else "calibration"
-    source = Source(tape, inferred(tape), preferences(tape))
+    source = recordings.source(tape)
     run = Run("auto", (), reclaim)
     rows = ensemble.with_own(source, run, nr, path, threads=jobs).to_pylist()
     plain = {
@@ -185,11 +177,11 @@ def _margin(errors: Sequence[float]) -> float:
     return max(errors)
 
 
-def write_margins(found: dict[str, dict[str, float]], recordings: dict[str, int]) -> None:
+def write_margins(found: dict[str, dict[str, float]], numbers: dict[str, int]) -> None:
     """Write these margins into calibration.toml; those of other kinds stay."""
     former = tomllib.loads(SOURCE.read_text("utf-8"))
     found = former["margins"] | found
-    recordings = former["recordings"] | recordings
+    numbers = former["recordings"] | numbers
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
         "# Written by `make calibration`. Do not edit.",
@@ -198,7 +190,7 @@ def write_margins(found: dict[str, dict[str, float]], recordings: dict[str, int]
         "# metric: as a logarithm of (count + 5), for units of 1/1000 as a number.",
         "",
         "[recordings]  # of the calibration",
-        *(f"{kind} = {nr}" for kind, nr in recordings.items()),
+        *(f"{kind} = {nr}" for kind, nr in numbers.items()),
     ]
     for kind, those in found.items():
         lines += ["", f"[margins.{kind}]", *(f'"{metric}" = {m}' for metric, m in those.items())]
@@ -302,16 +294,16 @@ def main() -> None:
     parser.add_argument("recordings", type=Path, nargs="+")
     arguments = parser.parse_args()
     pairs: list[Pair] = []
-    for path in _tapes(arguments.recordings):
+    for path in recordings.tapes(arguments.recordings):
         program.say(f"{path.name} ...")
         pairs += measure(path, arguments.members, arguments.jobs, arguments.reclaim)
     if not arguments.check:
         kinds = sorted({p.kind for p in pairs}, key=_KINDS.index)
-        recordings = {
+        numbers = {
             kind: len({p.recording for p in pairs if p.kind == kind and p.half == "calibration"})
             for kind in kinds
         }
-        write_margins(margins(pairs), recordings)
+        write_margins(margins(pairs), numbers)
     program.give(tables(pairs))
 
 

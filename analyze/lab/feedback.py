@@ -27,14 +27,14 @@ from typing import Any
 
 import fidelity
 import program
+import recordings
 from program import say, table
 
 from pagetape.asking import interval
 from pagetape.asking.comparison import members_of
 from pagetape.asking.database import Database
 from pagetape.replaying import ensemble, model_error, model_memory, replay_span, sweep
-from pagetape.replaying.playback import Run, Source
-from pagetape.replaying.validation import inferred, preferences
+from pagetape.replaying.playback import Run
 from pagetape.schemas.tape import Tape, TapeError
 
 _FACTOR = Path("/proc/sys/vm/watermark_boost_factor")
@@ -154,7 +154,7 @@ def modelled(tape: Tape, settings: Sequence[Setting], work: Path) -> dict[str, d
 def own_rules(tape: Tape, members: int) -> dict[str, dict[str, Any]]:
     """Each count of the recording, and under the tape's own rules with R0 and R1: the members of
     the ensemble, their median and its 80 % interval."""
-    source = Source(tape, inferred(tape), preferences(tape))
+    source = recordings.source(tape)
     found: dict[str, dict[str, Any]] = {name: {} for name in _METRICS}
     recorded_metrics = model_error.recorded_metrics(tape)
     for mode in ("R0", "R1"):

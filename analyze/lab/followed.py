@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import program
+import recordings
 
 from pagetape.asking.interval import GIVEN
 from pagetape.replaying.engine_run import Progress, silent
-from pagetape.replaying.playback import Run, Source
+from pagetape.replaying.playback import Run
 from pagetape.replaying.prediction import predict
-from pagetape.replaying.validation import inferred, preferences
-from pagetape.schemas.tape import Tape, is_tape
+from pagetape.schemas.tape import Tape
 
 POLICY = "nofragment:mode=always"
 
@@ -82,7 +82,7 @@ def _bar(_: str) -> Iterator[Progress]:
 def measure(path: Path, policy: str, reclaim: str, members: int) -> Found:
     """The metrics of a what-if of a recording."""
     tape = Tape(path)
-    source = Source(tape, inferred(tape), preferences(tape))
+    source = recordings.source(tape)
     return check(predict(source, Run("auto", (policy,), reclaim), members, None, _bar)["metrics"])
 
 
@@ -98,13 +98,12 @@ def main() -> int:
     for path in given.recordings:
         if not path.is_dir():
             parser.error(f"{path}: no recording, and no directory of recordings")
-    for path in given.recordings:
-        for one in [path] if is_tape(path) else sorted(filter(is_tape, path.iterdir())):
-            program.say(f"== {one.stem}")
-            found = measure(one, given.policy, given.reclaim, given.members)
-            outside = [name for name in found.not_followed if name not in GIVEN]
-            counts = map(len, (found.inside, found.not_followed, found.unchecked))
-            rows.append([one.stem, *counts, "; ".join(outside), "; ".join(found.wrong)])
+    for one in recordings.tapes(given.recordings):
+        program.say(f"== {one.stem}")
+        found = measure(one, given.policy, given.reclaim, given.members)
+        outside = [name for name in found.not_followed if name not in GIVEN]
+        counts = map(len, (found.inside, found.not_followed, found.unchecked))
+        rows.append([one.stem, *counts, "; ".join(outside), "; ".join(found.wrong)])
     columns = (
         "recording",
         "inside",

@@ -21,12 +21,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import guest
+import recordings
 from program import give, parser, run, say, table
 
 from pagetape.replaying import ensemble
 from pagetape.replaying.model_memory import model_bytes, most_models
 from pagetape.replaying.playback import Playback, Run, Source, made_by
-from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape, Writer
 
 _ROW = "4.20"  # no boosts, so only high orders wake kcompactd
@@ -92,7 +92,7 @@ def _member(source: Source, variant: str, variation: dict[str, Any], path: Path)
 
 def measured(tape: Tape, members: int) -> list[Node]:
     """The nodes of a tape, under each variant."""
-    source = Source(tape, inferred(tape), preferences(tape))
+    source = recordings.source(tape)
     varied = ensemble.variation(tape, source.all_inferred)
     seeds = range(1, members + 1)
     cpus = os.cpu_count() or 1

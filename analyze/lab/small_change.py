@@ -20,12 +20,12 @@ from typing import Any
 
 import program
 import pyarrow as pa
+import recordings
 
 from pagetape.asking import interval
 from pagetape.asking.comparison import members_of
 from pagetape.replaying import ensemble, reclaim_mode, replay_span
-from pagetape.replaying.playback import Run, Source, in_mode
-from pagetape.replaying.validation import inferred, preferences
+from pagetape.replaying.playback import Run, in_mode
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import output
@@ -102,7 +102,7 @@ def without(tape: Tape, out: Path, rows: list[int]) -> None:
 def fallbacks(path: Path, policies: str, members: int) -> interval.Interval:
     """The fallbacks of an ensemble of the tape under a stack of policies."""
     tape = Tape(path)
-    source = Source(tape, inferred(tape), preferences(tape))
+    source = recordings.source(tape)
     stack = tuple(policies.split("+")) if policies else ()
     run = in_mode(tape, Run("auto", stack), reclaim_mode.AUTO)
     rows = ensemble.play(source, {"this": run}, members, path.parent)

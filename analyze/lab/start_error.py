@@ -19,12 +19,12 @@ from typing import Any
 
 import proc_start
 import program
+import recordings
 from accuracy import extfrag_margin
 
 from pagetape.replaying import ensemble
 from pagetape.replaying.freerun import score
-from pagetape.replaying.playback import NewTape, Run, Source, play
-from pagetape.replaying.validation import inferred, preferences
+from pagetape.replaying.playback import NewTape, Run, play
 from pagetape.schemas.tape import Tape
 
 _MEMBERS = 16
@@ -38,7 +38,7 @@ def is_near(one: float, other: float) -> bool:
 
 
 def _measure(tape: Tape, work: Path) -> dict[str, Any]:
-    source = Source(tape, inferred(tape), preferences(tape))
+    source = recordings.source(tape)
     found: dict[str, Any] = {}
     for mode in _MODES:
         out = work / "out.tape"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib.metadata import distribution
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -46,6 +47,13 @@ def test_every_measurement_is_a_program_of_the_tree() -> None:
     assert lab.chosen(["kills", "reliability"])[:2] == ["kills", "storm"]
     with pytest.raises(ValueError, match="no measurement 'none'"):
         lab.chosen(["none"])
+
+
+def test_nothing_of_the_laboratory_is_installed() -> None:
+    own = {path.name for path in Path(lab.__file__).parent.iterdir() if path.is_file()}
+    installed = {file.name: str(file) for file in distribution("pagetape").files or ()}
+    assert {name for name in own & installed.keys() if "lab/" in installed[name]} == set()
+    assert not {"lab.py", "results.json", "corpus.toml", "how-good.md"} & installed.keys()
 
 
 def test_a_measurement_replaces_its_tables_and_no_other(
