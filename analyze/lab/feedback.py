@@ -262,13 +262,12 @@ def _beside(found: dict[str, Any], mode: str) -> list[float | None] | None:
 
 def reclaim(owns: dict[str, tuple[str, dict[str, Any]]]) -> dict[str, Any]:
     """The tables of reclaim under the own rules; by recording its half and own_rules()."""
-    rows, requests = [], []
+    rows = []
+    modes = [(kind, mode) for kind in ("fallbacks", *_REQUESTS) for mode in ("R0", "R1")]
     for name, (half, own) in owns.items():
         counts = [_beside(own[count], "R1") for count in _RECLAIM]
-        rows.append([name, half, *counts, *(_beside(own["fallbacks"], m) for m in ("R0", "R1"))])
-        cells = [_beside(own[kind], mode) for kind in _REQUESTS for mode in ("R0", "R1")]
-        requests.append([name, *cells])
-    modes = [f"{kind}, {mode}" for kind in _REQUESTS for mode in ("R0", "R1")]
+        rows.append([name, half, *counts, *(_beside(own[kind], mode) for kind, mode in modes)])
+    columns = ("recording", "half", *_RECLAIM, *(f"{kind}, {mode}" for kind, mode in modes))
     halves = dict.fromkeys(half for half, _ in owns.values())
     by_half = (
         "half",
@@ -281,8 +280,7 @@ def reclaim(owns: dict[str, tuple[str, dict[str, Any]]]) -> dict[str, Any]:
         "a perfect model: fallbacks, %",
     )
     return {
-        "counts": table(("recording", "half", *_RECLAIM, "fallbacks, R0", "fallbacks, R1"), rows),
-        "watermarks": table(("recording", *modes), requests),
+        "counts": table(columns, rows),
         "by_half": table(
             by_half,
             [

@@ -90,6 +90,7 @@ def filled(text: str, tables: Mapping[str, results.Table]) -> str:
 
 def _all(tables: Mapping[str, results.Table]) -> Iterator[str]:
     yield "# All tables of the laboratory\n"
+    yield "A median has its interval in brackets, and before it, if recorded, the recorded value.\n"
     for name, table in tables.items():
         head = f"`{table['command']}`, {table['date']}, {table['machine']}"
         yield f"## {name}\n\n{head}\n\n{results.markdown(name, table)}\n"
