@@ -25,7 +25,6 @@ from pathlib import Path
 import program
 import results
 
-PAGES = [program.ROOT / "docs" / name for name in ("how-good.md", "kswapd-sleep.md")]
 ALL_TABLES = program.ROOT / "build/lab/tables.md"
 _PLACE = re.compile(r"(<!-- ([a-z0-9_]+\.[a-z0-9_]+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
@@ -96,13 +95,20 @@ def _all(tables: Mapping[str, results.Table]) -> Iterator[str]:
         yield f"## {name}\n\n{head}\n\n{results.markdown(name, table)}\n"
 
 
+def pages() -> list[Path]:
+    """The pages of docs/ that show a table."""
+    found = sorted((program.ROOT / "docs").glob("**/*.md"))
+    return [page for page in found if _PLACE.search(page.read_text("utf-8"))]
+
+
 def write_pages() -> None:
-    tables = results.read()
-    for page in PAGES:
+    tables, names = results.read(), []
+    for page in pages():
+        names.append(page.name)
         page.write_text(filled(page.read_text("utf-8"), tables), "utf-8")
     ALL_TABLES.parent.mkdir(parents=True, exist_ok=True)
     ALL_TABLES.write_text("\n".join(_all(tables)), "utf-8")
-    print(f"written: {', '.join(page.name for page in PAGES)}, {ALL_TABLES}")
+    print(f"written: {', '.join(names)}, {ALL_TABLES}")
 
 
 def main() -> int:
