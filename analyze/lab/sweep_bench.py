@@ -32,7 +32,7 @@ from pagetape.schemas.tape import Tape, Writer
 
 _PAGETAPE = program.BIN / "pagetape"
 _POLICIES = "nofragment:mode={off,lowzone,always}"
-_KERNELS = "{4.20,5.0,5.14,6.1,6.5,6.8,6.12.19,6.18}"
+_KERNELS = "{4.20,5.0,5.14,6.1.0,6.5,6.8,6.12.19,6.18}"
 _RUNS = 24
 
 
