@@ -14,17 +14,18 @@ APT    := build-essential pkg-config python3-dev python3-venv \
 	  libbpf-dev clang
 
 ROOMS   := schemas collector replay queries analyze
-SOURCES := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*' -not -path '*/tests/*' -not -path '*/bench/*') \
+SOURCES := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*' -not -path '*/tests/*' -not -path '*/bench/*' -not -path '*/lab/*.[jmpt]*') \
 	   pyproject.toml meson.build
 C_FILES  = $(shell find $(ROOMS) -name '*.[ch]')
 STEP    := $(PYTHON) .ci/step.py
+GROUPS  := bench boosts calibration calibration-r1 feedback fidelity kswapd-sleep reliability validation
 LINTS   := lint-python lint-c lint-spelling lint-types lint-imports
 
 # The runs of pytest below share the tests that the first one has compiled.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup profiled demo test check fuzz mutate adversary reliability lint $(LINTS) format golden bench fidelity fidelity-guests feedback kswapd-sleep validation package package-test clean
+.PHONY: help setup profiled demo test check fuzz mutate adversary lint $(LINTS) format golden lab bench corpus $(GROUPS) package package-test clean
 
 help:			## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -94,24 +95,20 @@ fuzz: setup		## each fuzz target under the sanitizers; FUZZ_SECONDS=60 FUZZ_TARG
 		$(CURDIR)/$(BIN)/python $(CURDIR)/collector/tests/fuzz_proc.py \
 			$(CURDIR)/collector/tests/data/proc-6.1 $(FUZZ_SECONDS) || exit;; esac; \
 	case fuzz_table in $(FUZZ_TARGETS)) printf '\n== fuzz_table\n'; \
-		$(CURDIR)/$(BIN)/python $(CURDIR)/analyze/reliability/fuzz_table.py $(FUZZ_SECONDS);; esac
+		$(CURDIR)/$(BIN)/python $(CURDIR)/analyze/lab/fuzz_table.py $(FUZZ_SECONDS);; esac
 
 # Each seed is one damaged input. The inputs that a command cannot cope with stay in build/mutate.
 MUTATE_COUNT ?= 10000
 MUTATE_FIRST ?= 0
 mutate: setup		## damaged inputs on every command; MUTATE_COUNT=10000 MUTATE_FIRST=0
-	@$(BIN)/python analyze/reliability/mutate.py --count $(MUTATE_COUNT) --first $(MUTATE_FIRST)
+	@$(BIN)/python analyze/lab/mutate.py --count $(MUTATE_COUNT) --first $(MUTATE_FIRST)
 
 # The tests of docs/security.md and of the limits, then kills and damaged inputs, more than `make test` has.
 adversary: setup	## try what docs/security.md promises: trust, limits, kills, damaged inputs
 	@cd analyze/tests && ../../$(BIN)/python -m pytest -q test_adversary.py test_archive.py test_locked.py \
 		test_isolated.py test_memory.py test_faults.py test_hostile.py test_output.py
-	@$(BIN)/python analyze/reliability/kills.py --count 60
+	@$(BIN)/python analyze/lab/kills.py --count 60
 	@$(MAKE) --no-print-directory mutate
-
-# RELIABILITY: sections to measure anew, as in --only kills; the page keeps the others.
-reliability: setup	## measure what pagetape survives, and write docs/reliability.md
-	@$(BIN)/python analyze/reliability/reliability.py $(RELIABILITY) docs/reliability.md
 
 lint: setup		## style, types, spelling and the import contract
 	@$(MAKE) --no-print-directory --keep-going $(LINTS)
@@ -140,36 +137,22 @@ format:			## reformat the sources
 golden: setup		## accept new query results and docs/schema.md; then read `git diff`
 	@PAGETAPE_BLESS=1 $(BIN)/pytest --quiet analyze/tests
 
-bench: profiled		## run the benchmarks; each figure is a ratio to a peer or a limit of the same run
-	@for b in $(sort $(wildcard */bench/*_bench.py)); do \
-		printf '\n== %s\n' $$b; $(BIN)/python $$b || exit; done
+# MEASURE: measurements, or groups of them (analyze/lab/lab.py list); without one, `make lab` writes
+# the pages alone. LAB: arguments of the measurement, as '--unseen DIR' for recordings in DIR.
+lab: setup		## measure pagetape, and write docs/how-good.md; MEASURE='accuracy kills' LAB=
+	@$(BIN)/python analyze/lab/lab.py $(if $(MEASURE),measure $(MEASURE) -- $(LAB),pages)
 
-# FIDELITY_TAPES: further recordings, or directories of them.
-fidelity: setup		## measure the model on loads recorded here, and write docs/fidelity.md
-	@$(BIN)/python analyze/fidelity/fidelity.py --build $(BUILD) docs/fidelity.md $(FIDELITY_TAPES)
+bench: profiled		## `make lab` of the benchmarks; each figure beside a peer or a limit of the same run
 
-# The matrix of analyze/fidelity/corpus.toml. DIR: where the tapes go; those that are there stay.
-# CORPUS: arguments of corpus.py record, as --half seen.
+# The groups by their names. boosts and validation change sysctls of this machine, and restore them.
+$(GROUPS): setup
+	@$(MAKE) --no-print-directory lab MEASURE=$@
+
+# The matrix of analyze/lab/corpus.toml. DIR: where the tapes go; those that are there stay.
+# CORPUS: further arguments of corpus.py record, as --half seen.
 DIR ?= build/fidelity/guests
-fidelity-guests: setup	## record kernels x machines x loads in QEMU, for FIDELITY_TAPES=DIR
-	@$(BIN)/python analyze/fidelity/corpus.py record $(DIR) $(CORPUS)
-
-# CALIBRATION_TAPES: recordings, or directories of them. Writes margins of the intervals as well.
-calibration: setup	## measure the intervals of what-ifs, and write them into docs/fidelity.md
-	@$(BIN)/python analyze/fidelity/calibration.py docs/fidelity.md $(CALIBRATION_TAPES)
-
-# FEEDBACK_TAPES: as above. Sets vm.watermark_boost_factor to 0 and back.
-feedback: setup		## measure the model's own reclaim, and write docs/feedback.md
-	@$(BIN)/python analyze/fidelity/feedback.py --build $(BUILD) docs/feedback.md $(FEEDBACK_TAPES)
-
-# KSWAPD_SLEEP_TAPES: more recordings. Boots virtual machines.
-kswapd-sleep: setup	## measure kswapd's sleep of 4.10, and write docs/kswapd-sleep.md
-	@$(BIN)/python analyze/fidelity/kswapd_sleep.py docs/kswapd-sleep.md $(KSWAPD_SLEEP_TAPES)
-
-# VALIDATION: arguments of validation.py, as --only defrag-mode. Changes sysctls of this machine, and
-# restores them.
-validation: setup	## flip switches live, and write docs/validation.md (an hour or more)
-	@$(BIN)/python analyze/fidelity/validation.py --build $(BUILD) $(VALIDATION) docs/validation.md
+corpus: setup		## record kernels x machines x loads in QEMU, for LAB=DIR
+	@$(BIN)/python analyze/lab/corpus.py record $(DIR) $(CORPUS)
 
 $(VENV)/packaging: $(VENV)/tools
 	@$(BIN)/pip install --quiet --group package && touch $@

@@ -5,7 +5,6 @@ import contextlib
 import json
 import math
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -19,7 +18,6 @@ from typing import Any
 import livetest
 import pytest
 import validation
-import validation_page
 
 from pagetape.ab import live
 from pagetape.ab import predict as predict_module
@@ -466,10 +464,10 @@ def test_every_metric_of_a_switch_can_be_recorded(golden: Path, pagetape: Run) -
         assert set(switch.metrics) <= known, switch.name
 
 
-# ---- the page of make validation
+# ---- the tables of make validation
 
 
-def test_the_page_has_every_case_and_marks_wrong_ones(
+def test_every_case_has_a_row_and_each_verdict_is_counted(
     made: Path, tmp_path: Path, pagetape: Run
 ) -> None:
     found = pagetape("ab", "--again", made, "--json").json
@@ -482,11 +480,14 @@ def test_the_page_has_every_case_and_marks_wrong_ones(
     for name, file, words in (("boost", "failed", "pagetape: a reason\n"), ("scale", "x", "")):
         (work / name).mkdir()
         (work / name / file).write_text(words)
-    page = validation_page.markdown(validation.results(work))
-    assert re.findall("^## (.*)$", page, re.M)[:-1] == [case.name for case in validation.ALL_CASES]
-    assert page.count("| **wrong** |") == nr and f"| wrong | {nr} |" in page
-    assert "no result. pagetape: a reason\n" in page
-    assert page.count("not run yet") == len(validation.ALL_CASES) - 2
+    tables = validation.tables(validation.results(work))
+    assert [row[0] for row in tables["cases"]["rows"]] == [one.name for one in validation.ALL_CASES]
+    failed = [row[-1] for row in tables["cases"]["rows"]]
+    assert failed.count("pagetape: a reason") == 1 and failed.count(None) == 1
+    assert failed.count("not run yet") == len(validation.ALL_CASES) - 2
+    assert ["wrong", nr] in [list(row) for row in tables["verdicts"]["rows"]]
+    verdicts = [row[-1] for row in tables["metrics"]["rows"]]
+    assert verdicts.count("wrong") == nr and len(verdicts) == len(found["metrics"])
 
 
 def test_a_case_is_a_valid_setting(fake_host: Host) -> None:

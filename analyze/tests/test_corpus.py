@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""analyze/fidelity: the cover and draw of the corpus, its recordings, and its rows on the page."""
+"""analyze/lab: the cover and draw of the corpus, its recordings, and the tables of its accuracy."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import accuracy
 import corpus
 import cover
 import guest
 import kernel_package
+import program
 import pytest
-import table
+import results
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-_FIDELITY = Path(__file__).parents[1] / "fidelity"
+_LAB = Path(__file__).parents[1] / "lab"
 _LOAD = Path(__file__).parents[2] / "build/release/analyze/load"
 _MATRIX = corpus.Matrix.read(corpus.MATRIX)
 
@@ -57,10 +59,11 @@ def test_no_cover() -> None:
         cover.cover(values, never, {}, 1)
 
 
-def test_the_drawn_recordings_are_those_of_the_matrix() -> None:
+def test_the_recordings_are_those_that_the_seeds_drew() -> None:
     """And so nobody chose which are unseen."""
-    assert corpus.DRAWN.read_text() == corpus.written(corpus.draw(_MATRIX))
-    assert corpus.drawn() == corpus.draw(_MATRIX)
+    found = [*corpus.draw(_MATRIX), *corpus.draw_calibration(_MATRIX)]
+    assert corpus.digest(found) == _MATRIX.drawn
+    assert list(corpus.recordings()) == found
 
 
 def test_each_half_has_each_kernel_as_often() -> None:
@@ -69,11 +72,16 @@ def test_each_half_has_each_kernel_as_often() -> None:
     assert len(corpus.drawn()) <= _MATRIX.most == 40
 
 
-def test_a_second_draw_is_refused() -> None:
-    found = _corpus("draw")
-    assert found.returncode == 1
-    assert found.stderr.count("\n") == 1
-    assert "would mix the halves" in found.stderr
+def test_a_matrix_that_gives_other_recordings_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "corpus.toml"
+    other.write_text(corpus.MATRIX.read_text().replace(_MATRIX.drawn, "0" * 64))
+    monkeypatch.setattr(corpus, "MATRIX", other)
+    for draw in ("draw", "draw_calibration"):
+        monkeypatch.setattr(corpus, draw, lambda _: [])
+    with pytest.raises(ValueError, match="the halves would be mixed"):
+        corpus.recordings.__wrapped__()
 
 
 def test_changes_of_all_values_add_up() -> None:
@@ -184,7 +192,7 @@ def test_a_tape_against_its_plan_does_not_stay(
 
 def _corpus(*arguments: str | Path, path: str | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, _FIDELITY / "corpus.py", *arguments],
+        [sys.executable, _LAB / "corpus.py", *arguments],
         capture_output=True,
         text=True,
         env=os.environ | ({} if path is None else {"PATH": path}),
@@ -204,7 +212,7 @@ def test_missing_programs_are_one_line(tmp_path: Path) -> None:
 def test_a_python_without_pagetape_is_one_line(tmp_path: Path) -> None:
     """It ended with a traceback, after the first guest had run."""
     other = Path(sys.executable).resolve()
-    argv = [other, _FIDELITY / "corpus.py", "record", tmp_path / "tapes"]
+    argv = [other, _LAB / "corpus.py", "record", tmp_path / "tapes"]
     found = subprocess.run(argv, capture_output=True, text=True)
     assert found.returncode == 1
     why = f"{other} has no pagetape beside it (make setup, then .venv/bin/python)"
@@ -220,8 +228,8 @@ def test_an_unknown_recording(tmp_path: Path) -> None:
 
 def test_a_failed_program_says_why() -> None:
     found = subprocess.CalledProcessError(1, ["/x/pagetape"], stderr="note\nimport: no events\n")
-    assert guest.failed(found) == "pagetape: import: no events"
-    assert guest.failed(subprocess.CalledProcessError(2, ["cc"])) == "cc: exit status 2"
+    assert program.failed(found) == "pagetape: import: no events"
+    assert program.failed(subprocess.CalledProcessError(2, ["cc"])) == "cc: exit status 2"
 
 
 # Kernels
@@ -302,7 +310,7 @@ def test_a_load_of_no_name(tmp_path: Path) -> None:
     assert found.stderr == "load: no load named 'none'\n"
 
 
-# The page
+# The tables
 
 
 def _result(name: str, half: str, exact: int, **others: Any) -> dict[str, Any]:
@@ -337,34 +345,36 @@ def _result(name: str, half: str, exact: int, **others: Any) -> dict[str, Any]:
     }
 
 
-def _section(page: str, title: str) -> str:
-    _, _, after = page.partition(f"### {title}\n")
-    return after.partition("\n#")[0]
+def _rows(name: str, *of: dict[str, Any]) -> list[dict[str, Any]]:
+    found = accuracy.tables(of)[name]
+    return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
 
 
-def test_the_page_keeps_the_halves_apart() -> None:
-    unseen = _result("02-b", "unseen", 1000)
-    page = table.markdown([_result("01-a", "seen", 990), unseen])
-    seen = _section(page, "Seen half")
-    assert "| 01-a | files, 1 CPU | 7.3.4 | 5,000 | 0 | exact | **99.000 %** of 1,000 |" in seen
-    assert "| 0.00 % | **40.0** | 4 | 9 | +5 | 3 to 15; 3 |" in seen
-    assert "02-b" not in seen
-    assert "| 02-b |" in _section(page, "Unseen half")
+def test_a_recording_stands_beside_its_aims() -> None:
+    one, other = _result("01-a", "seen", 990), _result("02-b", "unseen", 1000)
+    (recording, second) = _rows("recordings", one, other)
+    assert (recording["half"], recording["events"]) == ("seen", 5000)
+    assert recording["below aim"] == "pages, inferred per 1,000 events"
+    assert second["below aim"] == "inferred per 1,000 events"
+    (ahead,) = _rows("ahead", one)
+    assert (ahead["pages"], ahead["zone lock"]) == ([99.0, 1000], [None, 0])
+    assert (ahead["unknown, %"], ahead["inferred per 1,000 events"]) == (0.0, 40.0)
+    (free,) = _rows("free_runs", one)
+    assert (free["fallbacks recorded"], free["assisted"], free["requests only"]) == (4, 9, 6)
+    assert (free["draws"], free["draws within the aim"]) == ([3, 15], 3)
 
 
-def test_the_page_counts_the_recordings_that_meet_each_aim() -> None:
-    results = [
+def test_the_recordings_that_meet_each_aim_are_counted() -> None:
+    of = [
         _result("01-a", "seen", 990),
         _result("03-c", "seen", 1000),
         _result("04-d", "seen", 1000, lost=5),
         _result("05-e", "seen", 1000, snapshot="proc", exactness_by_second=[]),
         _result("02-b", "unseen", 1000, inferred=100),
     ]
-    page = table.markdown(results)
-    rows = [line for line in page.splitlines() if line.startswith(("| seen |", "| unseen |"))]
-    assert rows == [
-        "| seen | 2 | 1 | 2 | 2 | 2 | 2 | 0 | 2 | 1.5 |",
-        "| unseen | 1 | 1 | 1 | 1 | 1 | 1 | 1 | 1 | 0.8 |",
+    assert accuracy.tables(of)["by_half"]["rows"] == [
+        ["seen", 2, 1, 2, 2, 2, 2, 0, 2, 1.5],
+        ["unseen", 1, 1, 1, 1, 1, 1, 1, 1, 0.8],
     ]
 
 
@@ -372,9 +382,8 @@ def test_unseen_recordings_are_named_without_a_measure() -> None:
     unseen = _result("02-b", "unseen", 1000)
     for name in ("validate", "free_run", "exactness", "misses", "inferred"):
         del unseen[name]
-    page = table.markdown([unseen])
-    assert "| exact | not measured | - |" in _section(page, "Unseen half")
-    assert "Seen half" not in page
+    assert [row["below aim"] for row in _rows("recordings", unseen)] == ["not measured"]
+    assert "ahead" not in accuracy.tables([unseen])
 
 
 def test_unknown_decisions_of_a_start_from_proc_count_after_the_first_tenth() -> None:
@@ -383,41 +392,26 @@ def test_unknown_decisions_of_a_start_from_proc_count_after_the_first_tenth() ->
         {"decision": "alloc", "at_s": 2.0, "nr": 100, "exact": 96, "unknown": 4},
     ]
     one = _result("01-a", "seen", 1000, snapshot="proc", exactness_by_second=seconds)
-    assert "| **4.00 %** |" in _section(table.markdown([one]), "Seen half")
+    assert _rows("ahead", one)[0]["unknown, %"] == 4.0
+    assert "unknown, %" in _rows("recordings", one)[0]["below aim"]
 
 
-# The best counts so far of recordings that meet each aim, in the order of the page's columns.
+# The best counts so far of recordings that meet each aim, in the order of the table's columns.
 _REACHED = {"seen": [11, 11, 11, 8, 11, 8, 9], "unseen": [10, 9, 8, 9, 10, 10, 7]}
 
 
-def _published(title: str) -> str:
-    """A section of the published page."""
-    page = (Path(__file__).parents[2] / "docs/fidelity.md").read_text()
-    return page.split(f"\n## {title}\n")[1].split("\n## ")[0]
-
-
 @pytest.mark.parametrize("half", _REACHED)
-def test_the_published_page_is_not_worse_than_an_earlier_one(half: str) -> None:
-    section = _published("The corpus")
-    (line,) = [line for line in section.splitlines() if line.startswith(f"| {half} | ")]
-    met = [float(cell) for cell in line.strip("| ").split(" | ")[2:]]
-    assert all(now >= before for now, before in zip(met, _REACHED[half], strict=False)), line
-
-
-def _unseen_fallbacks() -> list[tuple[float, float, float]]:
-    """The fallbacks of the recordings of the unseen half on the page: recorded, and interval."""
-    found = []
-    for line in _published("Intervals").splitlines():
-        cells = [cell.strip().replace(",", "") for cell in line.strip("|").split("|")]
-        if len(cells) == 7 and cells[1] == "check":
-            low, high = cells[5].split(" to ")
-            found.append((float(cells[3]), float(low), float(high)))
-    return found
+def test_the_published_counts_are_not_worse_than_earlier_ones(half: str) -> None:
+    (met,) = (r for r in results.read()["accuracy.by_half"]["rows"] if r[0] == half)
+    assert all(now >= before for now, before in zip(met[2:], _REACHED[half], strict=False)), met
 
 
 def test_the_published_intervals_hold_recordings_that_nobody_had_used() -> None:
     """The aim: 10 of 14, none wider than a factor of 3 or 10 to each side."""
-    found = _unseen_fallbacks()
+    found = []
+    for _, half, _, recorded, _, interval, _ in results.read()["intervals.fallbacks"]["rows"]:
+        if half == "check":
+            found.append((recorded, *interval))
     assert len(found) >= 14
     assert sum(low <= recorded <= high for recorded, low, high in found) >= len(found) * 10 / 14
     assert all(high - low <= 20 or high <= 3 * low for _, low, high in found)

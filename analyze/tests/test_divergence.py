@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape replay --explain: the first wrong page of a free run, with both states around it."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -73,19 +74,16 @@ def test_the_first_wrong_page_is_shown_with_both_states(
     assert f"first wrong page: event {first['at']:,} " in said and first["explanation"][-1] in said
 
 
-def test_the_fidelity_page_shows_it_for_each_recording(played: Path, tmp_path: Path) -> None:
+def test_the_tables_of_accuracy_have_it(played: Path, tmp_path: Path) -> None:
     events = Tape(played).table("event").to_pylist()
     removed = [at for at, row in enumerate(events) if row["kind"] == "alloc"][3000]
     recorded = without(played, tmp_path / "recorded.tape", {removed})
-    script, out = Path(__file__).parents[1] / "fidelity/fidelity.py", tmp_path / "fidelity.md"
-    work = tmp_path / "work"
-    argv = [sys.executable, script, "--only", "none", "--work", work, out, recorded]
-    subprocess.run(argv, check=True, capture_output=True)
-    lines = [line for line in out.read_text().splitlines() if line.startswith("- Free run")]
-    assert "first wrong page: event" in lines[0]
-    assert (
-        "state equal to the kernel's until then" in lines[1] and "Differences: node 0" in lines[1]
-    )
+    script, work = Path(__file__).parents[1] / "lab/fidelity.py", tmp_path / "work"
+    argv = [sys.executable, script, "--only", "none", "--work", work, recorded]
+    found = json.loads(subprocess.run(argv, check=True, capture_output=True).stdout)
+    ((name, first, until, differences),) = found["partings"]["rows"]
+    assert name == "recorded" and first > 0
+    assert "free lists " in until and "node 0" in differences
 
 
 @pytest.mark.parametrize("other", [("--policy", "nofragment"), ("--reclaim", "R1")])

@@ -95,7 +95,7 @@ def waited(running: subprocess.Popen[str]) -> tuple[int, list[str]]:
 @livetest.recording
 @pytest.mark.parametrize("moment", kills.MOMENTS)
 def test_a_kill_leaves_a_tape_and_tracing_is_off(moment: str, tmp_path: Path) -> None:
-    """analyze/reliability/kills.py measures more of them, and holds the end of tracing to 1 s.
+    """analyze/lab/kills.py measures more of them, and holds the end of tracing to 1 s.
 
     Other tests run beside these, so that it has taken 1.3 s here.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damaged inputs of every kind on every command, and the checks of analyze/reliability."""
+"""Damaged inputs of every kind on every command, and the checks of analyze/lab."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import commands
 import faults
 import fuzz
 import fuzz_table
+import kills
 import livetest
 import mutate
-import page
 import pytest
 import trial
 
@@ -181,34 +181,6 @@ def test_a_fuzz_target_runs_until_it_had_its_cpu_time(monkeypatch: pytest.Monkey
     assert "at round 7" in fuzz._run("fuzz_proc", 50)["finding"]
 
 
-STORM = {"seconds": 60, "events": 9, "events_per_s": 1.5, "lost": 5, "rss_mb_max": 300.0} | {
-    "spool_mb_max": 100.0,
-    "after_s": 1.0,
-    "recorder_cpus": 0.1,
-}
-SPOOL = {"cpus": 256, "events_per_s": 3e6, "mb_per_s": 300, "disk_mb_per_s": 400, "late": 0} | {
-    "longest_wait_ms": 1.0,
-    "memory_peak_mb": 100,
-    "memory_mb": 256,
-    "decoded_per_s": 1e7,
-}
-PAUSES = {
-    name: {"nr": 9, "p999_ms": 0.25 if name == "holds" else 0.15, "longest_ms": 0.4}
-    for name in ("locks", "holds", "holds_less_stolen", "control", "control_less_stolen")
-} | {"exact": 1, "checks": 7, "mismatches": 0, "snapshots": [{"free_blocks": 3}] * 2}
-KILLS = {
-    "kills": 2,
-    "good": 1,
-    "each": [
-        {"moment": "records", "readable": True, "events": 5, "tracing_s": 0.25}
-        | {"gone_s": 0.5, "wrong": ""},
-        {"moment": "ends", "readable": False, "events": 0, "tracing_s": None}
-        | {"gone_s": None, "wrong": "no tape"},
-    ],
-}
-FAULT = {"fault": "the disk is full", "answer": "it ends", "tests": 2, "passed": 1}
-
-
 def test_damaged_tables_are_read_or_refused(tmp_path: Path) -> None:
     """In a process of its own, whose memory is limited."""
     command = [sys.executable, fuzz_table.__file__, "2"]
@@ -229,43 +201,32 @@ def test_a_table_that_breaks_its_reader_stays(
     assert (tmp_path / "fuzz_table-crash/event.arrow").exists()
 
 
-def test_the_page_has_every_section_and_marks_what_failed() -> None:
+def test_damaged_inputs_are_counted_by_kind_and_command() -> None:
+    line = "pagetape info t.tape"
     reports = [
-        mutate.Report("tape", 1, "flip", "pagetape info t.tape", "", 0, 0.1, 1 << 26, ""),
-        mutate.Report("tape", 2, "flip", "pagetape info t.tape", "hang", None, 20.2, 1 << 27, ""),
-        mutate.Report(
-            "dat", 1, "flip", "pagetape import t.dat", "", 1, 0.2, 1 << 26, "pagetape: x"
-        ),
+        mutate.Report("tape", 1, "flip", line, "", 0, 0.1, 1 << 26, ""),
+        mutate.Report("tape", 2, "flip", line, "hang", None, 20.2, 1 << 27, ""),
+        mutate.Report("dat", 1, "", "pagetape import t.dat", "", 1, 0.2, 1 << 26, "pagetape: x"),
     ]
-    results = {
-        "mutated": {"date": "2026-01-01", "result": mutate.summary(reports)},
-        "fuzz": {
-            "date": "2026-01-02",
-            "result": {"targets": [row | {"cpu_seconds": 61.0} for row in fuzz.parse(FUZZED)]},
-        },
-        "storm": {"date": "2026-01-03", "result": STORM},
-        "spools": {"date": "2026-01-03", "result": [SPOOL]},
-        "pauses": {"date": "2026-01-03", "result": PAUSES},
-        "kills": {"date": "2026-01-03", "result": KILLS},
-        "faults": {"date": "2026-01-03", "result": {"faults": [FAULT]}},
-    }
-    text = page.markdown(results)
-    for section in page.SECTIONS:
-        assert f"\n## {section.title}\n" in text
-        assert (Path(mutate.__file__).parents[2] / section.command[0]).is_file()
-    assert "3 inputs, **1** with a wrong result (1 hang)" in text
-    assert "| tape | 2 | 1 | 0 | **1** |" in text
-    assert "| import | 1 | 0 | 1 | 0 |" in text
-    assert "| fuzz_dat | 120,034 | 1.017 | 512 | 2,048 | none |" in text
-    assert "| events lost | **5** |" in text
-    assert "| 256 | 3,000,000 | 300 | 400 | 0 |" in text
-    assert "**1 of 2** snapshots are exact." in text
-    assert "| a zone's lock | 9 | 0.150 | 0.400 |" in text
-    assert "| a CPU | 9 | **0.250** | 0.400 |" in text
-    assert "| while it records | 1 | 1 | 1 | 0.25 | 0.5 | nothing |" in text
-    assert "| while it ends | 1 | 0 | 0 | **on** | **never** | **no tape** |" in text
-    assert "| the disk is full | it ends | **1 of 2** |" in text
-    assert text.count("not measured") == len(page.SECTIONS) - len(results)
+    found = mutate.summary(reports)
+    assert [list(row.values()) for row in found["kinds"]] == [
+        ["dat", 1, 0, 1, 0],
+        ["tape", 2, 1, 0, 1],
+    ]
+    assert [list(row.values()) for row in found["commands"]] == [
+        ["import", 1, 0, 1, 0],
+        ["info", 2, 1, 0, 1],
+    ]
+    assert (found["inputs"], found["failed"]) == (3, {"hang": 1})
+
+
+def test_kills_are_counted_by_their_moment() -> None:
+    good = kills.Kill("records", True, 0.1, 0.25, 0.5, True, True, 5, "")
+    bad = kills.Kill("ends", False, 0.1, None, None, False, False, 0, "no tape")
+    assert kills.moments([good, bad]) == [
+        ["while it records", 1, 1, 1, 0.25, 0.5, ""],
+        ["while it ends", 1, 0, 0, None, None, "no tape"],
+    ]
 
 
 def test_every_fault_names_tests_that_there_are() -> None:

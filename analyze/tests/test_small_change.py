@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""analyze/fidelity/small_change.py: the same tape without two of its pages."""
+"""analyze/lab/small_change.py: the same tape without two of its pages."""
 
 from pathlib import Path
 

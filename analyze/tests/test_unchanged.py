@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""analyze/fidelity/unchanged.py: what counts as a difference of two outputs, and what does not."""
+"""analyze/lab/unchanged.py: what counts as a difference of two outputs, and what does not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-_SCRIPT = runpy.run_path(str(Path(__file__).parents[1] / "fidelity/unchanged.py"))
+_SCRIPT = runpy.run_path(str(Path(__file__).parents[1] / "lab/unchanged.py"))
 _RENAMES = _SCRIPT["Renames"](
     tables={"very_old": "inferred"},
     columns={"very_old": {"at": "event_row"}},

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The speed of `pagetape import`, relative to `trace-cmd report` on the same file.
 
-    import_bench.py [FILE.dat] [--json] [--repeat N]
+    import_bench.py [FILE.dat] [--repeat N]
 
 Without FILE.dat, the program makes one with 4 million page events on 4 CPUs. Both are timed as
 whole processes, output to a tape and to /dev/null, best of N; the result is their
-ratio. `read` is decoding alone, in this process, without start-up and compression.
+ratio. `read` is decoding alone, in this process, without start-up and compression. Rates are
+events/s. Prints one JSON object.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from pagetape.dat_file import DatFile
 
 _EVENTS = 4_000_000
 _CPUS = 4
+_PEER = "trace-cmd report"
 
 
 def made(path: Path) -> None:
@@ -96,7 +98,6 @@ def count(path: Path) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("file", nargs="?", type=Path)
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("--repeat", type=int, default=3)
     arguments = parser.parse_args()
     pagetape = Path(sys.executable).with_name("pagetape")
@@ -110,36 +111,21 @@ def main() -> None:
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
         events = count(path)
-        result = {
-            "bench": "import",
-            "events": events,
-            "read": events / best(arguments.repeat, lambda: count(path)),
-            "import": events
-            / best(
-                arguments.repeat, lambda: quiet(pagetape, "import", path, "-o", tape, "--force")
+        steps: dict[str, Callable[[], object]] = {
+            "decoding alone": lambda: count(path),
+            "pagetape import, the whole command": lambda: quiet(
+                pagetape, "import", path, "-o", tape, "--force"
             ),
         }
         if shutil.which("trace-cmd"):
-            rate = events / best(arguments.repeat, lambda: quiet("trace-cmd", "report", path))
-            result |= {
-                "report": rate,
-                "read_ratio": result["read"] / rate,
-                "import_ratio": result["import"] / rate,
-            }
-    if arguments.json:
-        print(json.dumps(result))
-        return
-    print(f"{events:,} events of {path.name}")
-    for name, words in (
-        ("read", "DatFile, decoding alone"),
-        ("import", "pagetape import, the whole command"),
-        ("report", "trace-cmd report"),
-    ):
-        if name in result:
-            print(f"{result[name] / 1e6:8.2f} M events/s  {words}")
-    if "report" in result:
-        print(f"{result['read_ratio']:8.1f} times trace-cmd report, decoding")
-        print(f"{result['import_ratio']:8.1f} times trace-cmd report, the whole command")
+            steps[_PEER] = lambda: quiet("trace-cmd", "report", path)
+        rates = {words: events / best(arguments.repeat, run) for words, run in steps.items()}
+    peer = rates.get(_PEER)
+    rows = [
+        {"": words, "events/s": rate, "times trace-cmd report": peer and rate / peer}
+        for words, rate in rates.items()
+    ]
+    print(json.dumps({"events": events, "speed": rows}))
 
 
 if __name__ == "__main__":

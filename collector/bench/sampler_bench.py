@@ -2,14 +2,11 @@
 """The cost of a sample of /proc, as a share of one CPU at one sample a second.
 
 The peer only reads the same three files. A recording spends at most 10 % of a CPU on
-samples: if a sample costs more than 100 milliseconds, some are left out.
-
---json for one JSON object.
+samples: if a sample costs more than 100 milliseconds, some are left out. Prints one JSON object.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import time
@@ -33,25 +30,15 @@ def cost_us(step: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="One JSON object.")
-    args = parser.parse_args()
     files = [Path("/proc", name) for name in ("zoneinfo", "vmstat", "buddyinfo")]
     sampler = Sampler()
     found = {
-        "sample_us": cost_us(sampler.ask),
-        "read_us": cost_us(lambda: [path.read_bytes() for path in files]),
-        "bound_us": SHARE * 1e6,
+        "a sample, us": cost_us(sampler.ask),
+        "reading the three files, us": cost_us(lambda: [path.read_bytes() for path in files]),
+        "most at one sample a second, us": SHARE * 1e6,
     }
     sampler.close()
-    if args.json:
-        print(json.dumps(found))
-        return
-    print(
-        f"one sample {found['sample_us']:.0f} us: {found['sample_us'] / 1e4:.3f} % of a CPU at one"
-        f" a second (bound {found['bound_us'] / 1e4:.1f} %);"
-        f" {found['sample_us'] / found['read_us']:.1f} x reading the files"
-    )
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

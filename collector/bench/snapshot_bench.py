@@ -148,11 +148,12 @@ def stolen_ms() -> float:
     return 1e3 * int(steal) / os.sysconf("SC_CLK_TCK")
 
 
-def spread(ns: list[int]) -> dict[str, Any]:
+def spread(held: str, ns: list[int]) -> dict[str, Any]:
     """Number, 99.9th percentile and longest, in ms."""
     ordered = sorted(ns) or [0]
     percentile = ordered[len(ordered) - 1 - len(ordered) // 1000]
-    return {"nr": len(ns), "p999_ms": percentile / 1e6, "longest_ms": ordered[-1] / 1e6}
+    times = {"p999_ms": percentile / 1e6, "longest_ms": ordered[-1] / 1e6}
+    return {"held": held, "nr": len(ns)} | times
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
@@ -188,11 +189,13 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "exact": sum(run["exact"] for run in runs),
         "checks": sum(run["checks"] for run in runs),
         "mismatches": sum(run["mismatches"] for run in runs),
-        "locks": spread(locks),
-        "holds": spread([ns for ns, _ in holds]),
-        "holds_less_stolen": spread([ran for _, ran in holds]),
-        "control": spread([ns for ns, _ in control]),
-        "control_less_stolen": spread([ran for _, ran in control]),
+        "holds": [
+            spread("a zone's lock", locks),
+            spread("a CPU", [ns for ns, _ in holds]),
+            spread("a CPU, less stolen time", [ran for _, ran in holds]),
+            spread("a CPU, empty section", [ns for ns, _ in control]),
+            spread("a CPU, empty section, less stolen time", [ran for _, ran in control]),
+        ],
         "longest_held_ms": max(run["held_ms"] for run in runs),
         "median_total_ms": statistics.median(run["total_ms"] for run in runs),
         "entry_ns": min(quiet),
@@ -215,50 +218,6 @@ def simulate(gib: int, entry_ns: float, snapshots: int) -> dict[str, Any]:
     return found | {"gib": gib, "nodes": nodes, "cpus": nodes * CPUS_PER_NODE}
 
 
-def say(result: dict[str, Any]) -> None:
-    columns = ("checks", "mismatches", "free_blocks", "pcp_pages", "attempts", "meetings")
-    times = ("held_ms", "lock_ms", "total_ms")
-    print("       ", *(f"{name:>11}" for name in columns + times))
-    for run in result["snapshots"]:
-        cells = [f"{run[name]:11}" for name in columns] + [f"{run[name]:11.3f}" for name in times]
-        print("exact  " if run["exact"] else "INEXACT", *cells)
-    differ = sum(run["pcp_types_differ"] for run in result["snapshots"])
-    pages = sum(run["pcp_types"] for run in result["snapshots"])
-    print(
-        f"{result['exact']} of {len(result['snapshots'])} exact; {result['checks']:,} numbers"
-        f" compared, {result['mismatches']} differ; {differ:,} of {pages:,} PCP pages in a list"
-        " of another type than their pageblock"
-    )
-    names = {
-        "locks": "a zone's lock",
-        "holds": "a CPU",
-        "holds_less_stolen": "a CPU, less stolen time",
-        "control": "control: a CPU, without work",
-        "control_less_stolen": "control, less stolen time",
-    }
-    for key, name in names.items():
-        found = result[key]
-        if found["nr"]:
-            print(
-                f"{name}: held {found['nr']:,} times, p99.9 {found['p999_ms']:.3f} ms,"
-                f" longest {found['longest_ms']:.3f} ms ({result['max_ms']:g} allowed)"
-            )
-    print(
-        f"CPUs held {result['longest_held_ms']:.3f} ms at most; {result['median_total_ms']:.1f} ms"
-        f" for a snapshot, {result['median_total_ms'] / result['proc_ms']:.3f} of what /proc takes"
-        f" ({result['proc_ms']:.0f} ms). The machine under this one took the CPUs away for"
-        f" {result['stolen_ms']:.0f} ms meanwhile."
-    )
-    if "simulated" in result:
-        sim = result["simulated"]
-        print(
-            f"simulated, {sim['gib']} GiB, {sim['nodes']} nodes, {sim['cpus']} CPUs,"
-            f" {sim['free_blocks']:,} free blocks: {sim['exact']} of {sim['snapshots']} exact after"
-            f" {sim['meetings']} meetings; lock p99.9 {sim['lock_p999_ms']:.3f} ms, CPU p99.9"
-            f" {sim['hold_p999_ms']:.3f} ms, longest {sim['longest_hold_ms']:.3f} ms"
-        )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Exact snapshots of a busy machine.")
     parser.add_argument("--repeats", type=int, default=20)
@@ -266,15 +225,11 @@ def main() -> None:
     parser.add_argument("--max-ms", type=float, help="limit of a hold")
     parser.add_argument("--fragment", type=int, default=3000, metavar="MB")
     parser.add_argument("--sim", type=int, default=0, metavar="GIB")
-    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     result = measure(args)
     if args.sim:
         result["simulated"] = simulate(args.sim, result["entry_ns"], 2)
-    if args.json:
-        print(json.dumps(result))
-    else:
-        say(result)
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

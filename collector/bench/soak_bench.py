@@ -6,7 +6,7 @@ memory, and the undecoded bytes in its spool. Memory must stay under 400 MiB for
 The disk's sequential rate is measured just before, in the same directory.
 
 Then the recorder alone on a machine that does nothing: its CPU time, wakeups and memory, and what
-each CPU adds, from which 256 CPUs are planned. --json for one JSON object.
+each CPU adds, from which 256 CPUs are planned. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from typing import Any
 
 from pagetape._collector import plan
 
-LIMIT_MB = 400
 DISK_MB = 512
 MANY_CPUS = 256
 STORM = [sys.executable, str(Path(__file__).with_name("storm.py"))]
@@ -101,16 +100,14 @@ def idle(seconds: float) -> dict[str, Any]:
     total = [sum(cost[i] for cost in per_s.values()) for i in (0, 1)]
     reader = [sum(cost[i] for cost in readers) / cpus for i in (0, 1)]
     return {
-        "cpus": cpus,
-        "wakeups_per_s": total[0],
-        "cpu": total[1],
-        "rss_mb": memory,
-        "reader_wakeups_per_s": reader[0],
-        "planned": {
-            "cpus": MANY_CPUS,
-            "wakeups_per_s": total[0] + (MANY_CPUS - cpus) * reader[0],
-            "cpu": total[1] + (MANY_CPUS - cpus) * reader[1],
-            "spool_mb": plan(MANY_CPUS)["memory"] / 2**20,
+        f"on {cpus} CPUs, wakeups/s": total[0],
+        "CPUs": total[1],
+        "memory, MiB": memory,
+        "wakeups/s of a reader": reader[0],
+        f"planned for {MANY_CPUS} CPUs": {
+            "wakeups/s": total[0] + (MANY_CPUS - cpus) * reader[0],
+            "CPUs": total[1] + (MANY_CPUS - cpus) * reader[1],
+            "spool memory, MiB": plan(MANY_CPUS)["memory"] / 2**20,
         },
     }
 
@@ -134,17 +131,17 @@ def soak(seconds: float) -> dict[str, Any]:
         info = json.loads(subprocess.check_output([PAGETAPE, "info", tape, "--json"]))
     events = sum(info["events"].values())
     return {
-        "seconds": seconds,
-        "disk_mb_per_s": disk,
-        "events": events,
-        "events_per_s": events / info["duration_s"],
-        "lost": info["lost"],
-        "rss_mb_max": max(memory),
-        "rss_mb_by_tenth": [max(part) for part in tenths(memory)],
-        "spool_mb_max": max(spool),
-        "after_s": len(memory) - seconds,
-        "recorder_cpus": storm["parent_cpu_s"] / seconds,
-        "bytes_per_event": info["bytes_per_event"],
+        "length of the storm, s": seconds,
+        "events recorded": events,
+        "events per second": events / info["duration_s"],
+        "events lost": info["lost"],
+        "memory of the recorder, most, MiB": max(memory),
+        "the same, by tenths of the time": [max(part) for part in tenths(memory)],
+        "spool on the disk, most, MiB": max(spool),
+        "sequential writes of the disk, MB/s": disk,
+        "end of the recorder after that of the storm, s": len(memory) - seconds,
+        "CPUs that the recorder used": storm["parent_cpu_s"] / seconds,
+        "bytes per event": info["bytes_per_event"],
     }
 
 
@@ -158,38 +155,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Recording for minutes.")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--idle", type=float, default=30, help="seconds without a load")
-    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    found = soak(args.seconds)
-    found["idle"] = quiet = idle(args.idle)
-    if args.json:
-        print(json.dumps(found))
-        return
-    print(
-        f"{found['events'] / 1e6:.1f} M events in {args.seconds:.0f} s"
-        f" ({found['events_per_s'] / 1e6:.2f} M/s), lost {found['lost']},"
-        f" {found['bytes_per_event']:.2f} bytes per event"
-    )
-    print(
-        "resident MB, by tenths of the time: "
-        + " ".join(f"{mb:.0f}" for mb in found["rss_mb_by_tenth"])
-    )
-    print(
-        f"recorder: at most {found['rss_mb_max']:.0f} MB of {LIMIT_MB}, spool at most"
-        f" {found['spool_mb_max']:.0f} MB, {found['recorder_cpus']:.2f} CPUs;"
-        f" done {found['after_s']:.0f} s after the load; the disk writes"
-        f" {found['disk_mb_per_s']:.0f} MB/s in sequence"
-    )
-    planned = quiet["planned"]
-    print(
-        f"idle on {quiet['cpus']} CPUs: {quiet['wakeups_per_s']:.0f} wakeups/s"
-        f" ({quiet['reader_wakeups_per_s']:.1f} of each CPU's reader), {quiet['cpu']:.4f} CPUs,"
-        f" {quiet['rss_mb']:.0f} MB resident"
-    )
-    print(
-        f"planned for {planned['cpus']} CPUs: {planned['wakeups_per_s']:.0f} wakeups/s,"
-        f" {planned['cpu']:.3f} CPUs, {planned['spool_mb']:.0f} MB of spool memory"
-    )
+    print(json.dumps(soak(args.seconds) | {"idle": idle(args.idle)}))
 
 
 if __name__ == "__main__":

@@ -214,7 +214,7 @@ static double decode(uint64_t *rows)
 int main(int argc, char **argv)
 {
 	struct spool_budget unbounded = {0};
-	struct plan_input machine = {0, SUBBUF, plan_memory(), UINT64_MAX, 0};
+	struct plan_input machine = {0, SUBBUF, plan_memory(), UINT64_MAX, 0, 0};
 	struct writer_config config = {0};
 	struct error err = {""};
 	struct load load = {0};

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """How fast does the engine play a tape?
 
-    replay_bench.py [T.tape] [--json] [--repeat N]
+    replay_bench.py [T.tape] [--repeat N]
 
 Without a tape, the benchmark makes a storm on 24 GB of memory. Two processes, each on its
 own CPU, map, touch and unmap pages: one 1 MB at a time, the other 80 MB, so that the PCP
 refills and drains all the time. Figures are per second of CPU time, so that other work on
 the machine costs only its share of the caches. They are medians of N rounds; each round
-runs every measurement once:
+runs every measurement once. Prints one JSON object:
 
   loop      a free run, the engine alone, without rows of the model's own events
   rows      a free run that writes those rows
@@ -245,40 +245,29 @@ def fifo(batches: list[pa.RecordBatch], directory: Path) -> Fifo | None:
 
 
 _WORDS = {
-    "loop": "M events/s  a free run, the engine alone",
-    "rows": "M events/s  a free run that writes the model's own events",
-    "validate": "M events/s  validate, one step ahead of the model's own events",
-    "chase": "M steps/s   from page frame to page frame at random (a limit)",
-    "read": "M events/s  pyarrow, adding up the columns the engine reads (a limit)",
-    "fifo": "M requests/s  libCacheSim's FIFO cache (a peer)",
+    "loop": "events of a free run, the engine alone",
+    "rows": "events of a free run that writes its own events",
+    "validate": "events of validate, one step ahead of the model's own events",
+    "chase": "steps from page frame to page frame at random (a limit)",
+    "read": "events of pyarrow, adding up the columns that the engine reads (a limit)",
+    "fifo": "requests of libCacheSim's FIFO cache (a peer)",
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("tape", nargs="?", type=Path)
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("--repeat", type=int, default=5)
     arguments = parser.parse_args()
     with TemporaryDirectory(prefix="replay-bench-") as directory:
         result = measure(arguments.tape, arguments.repeat, Path(directory))
-    if arguments.json:
-        print(json.dumps(result))
-        return
-    print(f"{result['events']:,} events of {arguments.tape or 'a storm made here'},")
-    print(f"{result['frames']:,} page frames, medians of {arguments.repeat}\n")
-    for other in ("chase", "fifo", "read"):
-        if result[other]:
-            words = _WORDS[other].partition("  ")[2]
-            print(f"{result['loop'] / result[other]:8.2f}  times {words}")
-    print()
-    for name, words in _WORDS.items():
-        if result[name]:
-            print(f"{result[name] / 1e6:8.2f}  {words}")
-    if not result["chase"]:
-        print(f"   chase: not built; `make setup` builds {_CHASE.name}")
-    if not result["fifo"]:
-        print("    fifo: not installed; .venv/bin/pip install libcachesim")
+    rates = {name: result.pop(name) for name in _WORDS}
+    rows = [
+        {"per second of CPU time": words, "M/s": rate and rate / 1e6}
+        | {"a free run is, times": rate and rates["loop"] / rate}
+        for rate, words in zip(rates.values(), _WORDS.values(), strict=True)
+    ]
+    print(json.dumps(result | {"speed": rows}))
 
 
 def measure(path: Path | None, repeat: int, directory: Path) -> dict[str, Any]:

@@ -14,12 +14,12 @@ a minute. Needs qemu-system-x86_64, mke2fs, debugfs, cpio, a static busybox
 and the result of `make setup`; for a release, apt-get and the network. Kernels are stored in
 ~/.cache/pagetape/guests.
 
-    analyze/fidelity/guest.py -o guest-6.1.tape --kernel '6.1.*-cloud-amd64'
+    analyze/lab/guest.py -o guest-6.1.tape --kernel '6.1.*-cloud-amd64'
 """
 
 from __future__ import annotations
 
-import argparse
+import contextlib
 import errno
 import gzip
 import lzma
@@ -30,16 +30,17 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, dataclass, fields
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import program
 from kernel_package import Archive, cache_directory, image
 
 HERE = Path(__file__).parent
-BIN = Path(sys.executable).parent
 
 # Modules in load order; some kernels have them built in.
 _MODULES = (
@@ -121,32 +122,44 @@ _SNAPSHOTS = {"default": "", "patient": "--snapshot-max-ms 100", "proc": "--snap
 
 @dataclass(frozen=True)
 class Guest:
-    """A machine, and what is recorded on it."""
+    """A machine, and what is recorded on it; _HELP has the fields."""
 
-    kernel: str  # a release in Debian's archive, or a directory
-    load: str
+    kernel: str
+    load: str = "pressure"
     seconds: int = 15
     nodes: int = 2
-    cpus: int = 2  # of each node
-    mb: int = 192  # MiB of each node
-    append: str = ""  # to the kernel's command line
-    set: tuple[str, ...] = ()  # FILE=VALUE, written before the recording
-    cache: int = 0  # MiB of file pages, written before the recording
-    group: int = 0  # limit of the load's memory control group, in MiB; 0: no group
+    cpus: int = 2
+    mb: int = 192
+    append: str = ""
+    set: tuple[str, ...] = ()
+    cache: int = 0
+    group: int = 0
     snapshot: str = "patient"
     buffer: str = "6MB"
-    stacks: bool = False  # of the fallbacks
-    pause: int = 0  # most s that the recorder is stopped, so that events are lost
+    stacks: bool = False
+    pause: int = 0
+
+
+_HELP = {
+    "kernel": "a release in Debian's archive, * for the newest, or a directory with its packages",
+    "load": "loads of load.c, joined by +",
+    "seconds": "duration of the load, in s",
+    "nodes": "number of nodes",
+    "cpus": "CPUs of each node",
+    "mb": "memory of each node, in MiB",
+    "append": "words for the kernel's command line",
+    "set": "FILE=VALUE: write a value into a file of /proc/sys or /sys before it records",
+    "cache": "MiB of file pages, written before the recording",
+    "group": "memory limit of the load's control group, in MiB; 0: no group",
+    "snapshot": "how snapshots are taken",
+    "buffer": "ring of each CPU",
+    "stacks": "kernel stack of each fallback",
+    "pause": "stop the recorder until events are lost, at most for so many seconds",
+}
 
 
 def _run(*argv: str | Path, cwd: Path | None = None) -> str:
     return subprocess.run(argv, check=True, capture_output=True, text=True, cwd=cwd).stdout
-
-
-def failed(error: subprocess.CalledProcessError) -> str:
-    """The program that failed, and the last line of what it printed about it."""
-    said = (error.stderr or "").strip().splitlines()
-    return f"{Path(error.cmd[0]).name}: {said[-1] if said else f'exit status {error.returncode}'}"
 
 
 def _distributions(name: str, seen: set[str]) -> Iterator[Distribution]:
@@ -192,7 +205,7 @@ def _place(path: Path, root: Path) -> None:
 
 def check_programs() -> None:
     """FileNotFoundError without pagetape beside this Python, or a program that a guest needs."""
-    if not (BIN / "pagetape").exists():
+    if not (program.BIN / "pagetape").exists():
         raise FileNotFoundError(
             errno.ENOENT,
             f"{sys.executable} has no pagetape beside it (make setup, then .venv/bin/python)",
@@ -237,6 +250,13 @@ def make_root(work: Path) -> Path:
     disk = make_disk(work / "root.disk", 2048, root)
     shutil.rmtree(root)
     return disk
+
+
+@contextlib.contextmanager
+def root() -> Iterator[Path]:
+    """The disk of make_root(), for as long as guests are recorded."""
+    with TemporaryDirectory(prefix="guest-root-") as work:
+        yield make_root(Path(work))
 
 
 def script(guest: Guest) -> str:
@@ -333,7 +353,7 @@ def record(guest: Guest, root: Path, output: Path) -> None:
         with TemporaryDirectory(prefix="guest-") as directory:
             work = Path(directory)
             if _boot(guest, kernel, root, work):
-                _run(BIN / "pagetape", "import", work / "raw.tape", "-o", output, "--force")
+                _run(program.BIN / "pagetape", "import", work / "raw.tape", "-o", output, "--force")
                 return
     raise OSError(os.EX_SOFTWARE, f"QEMU made the guest's kernel panic {_BOOTS} times")
 
@@ -358,72 +378,32 @@ def _boot(guest: Guest, kernel: Path, root: Path, work: Path) -> bool:
 
 
 def main() -> int:
-    summary, _, rest = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(
-        description=summary, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program.parser(__doc__)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="T.tape")
-    parser.add_argument(
-        "--kernel",
-        required=True,
-        help="a release in Debian's archive, * for the newest, or a directory with its packages",
-    )
-    parser.add_argument(
-        "--load", default="pressure", help="loads of load.c, joined by + (default: pressure)"
-    )
-    parser.add_argument("--seconds", type=int, default=15, help="duration of the load, in s")
-    parser.add_argument("--nodes", type=int, default=2, help="number of nodes (default: 2)")
-    parser.add_argument("--cpus", type=int, default=2, help="CPUs of each node (default: 2)")
-    parser.add_argument(
-        "--mb", type=int, default=192, help="memory of each node, in MiB (default: 192)"
-    )
-    parser.add_argument("--append", default="", help="words for the kernel's command line")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="FILE=VALUE",
-        help="write a value into a file of the guest's /proc/sys or /sys before it records",
-    )
-    parser.add_argument(
-        "--group", type=int, default=0, help="memory limit of the load's control group, in MiB"
-    )
-    parser.add_argument(
-        "--cache", type=int, default=0, help="MiB of file pages, written before the recording"
-    )
-    parser.add_argument("--snapshot", choices=_SNAPSHOTS, default="patient")
-    parser.add_argument("--buffer", default="6MB", help="ring of each CPU (default: 6MB)")
-    parser.add_argument("--stacks", action="store_true", help="kernel stack of each fallback")
-    parser.add_argument(
-        "--pause",
-        type=int,
-        default=0,
-        help="stop the recorder until events are lost, at most for so many seconds",
-    )
+    for field in fields(Guest):
+        default, words = field.default, f"--{field.name}"
+        more: dict[str, Any] = {
+            "help": f"{_HELP[field.name]} (default: {default})",
+            "default": default,
+        }
+        if field.name == "snapshot":
+            parser.add_argument(words, choices=_SNAPSHOTS, **more)
+        elif isinstance(default, bool):
+            parser.add_argument(words, action="store_true", help=_HELP[field.name])
+        elif isinstance(default, tuple):
+            parser.add_argument(words, action="append", default=[], help=_HELP[field.name])
+        elif default is MISSING:
+            parser.add_argument(words, required=True, help=_HELP[field.name])
+        else:
+            parser.add_argument(words, type=type(default), **more)
     arguments = vars(parser.parse_args())
     output = arguments.pop("output")
     arguments["set"] = tuple(arguments["set"])
     check_programs()
-    with TemporaryDirectory(prefix="guest-root-") as work:
-        record(Guest(**arguments), make_root(Path(work)), output)
+    with root() as disk:
+        record(Guest(**arguments), disk, output)
     return 0
 
 
-def run(name: str, program: Callable[[], int]) -> None:
-    """Run a program and end the process; what the caller or the machine did wrong is one line."""
-    try:
-        sys.exit(program())
-    except subprocess.CalledProcessError as e:
-        sys.exit(f"{name}: {failed(e)}")
-    except subprocess.TimeoutExpired as e:
-        sys.exit(f"{name}: the guest did not finish in {e.timeout:.0f} s")
-    except OSError as e:
-        sys.exit(f"{name}: {e.strerror or e}")
-    except ValueError as e:
-        sys.exit(f"{name}: {e}")
-    except KeyboardInterrupt:
-        sys.exit(130)
-
-
 if __name__ == "__main__":
-    run("guest", main)
+    program.run(main)

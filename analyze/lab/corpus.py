@@ -2,22 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Record a corpus: kernels x machines x loads in virtual machines.
 
-    corpus.py draw                              write corpus-recordings.toml
     corpus.py list                              print the recordings
-    corpus.py record [--half seen|unseen] [--calibration] DIR [NAME]...
+    corpus.py record [--half seen|unseen|calibration] DIR [NAME]...
 
-corpus.toml has the matrix. `draw` covers all its pairs and draws half of the recordings of each
-kernel as unseen, by a seed. `record` makes the tapes that DIR lacks, the seen half first, and
-stores in DIR/seconds.json how long each took. A tape that lost events against its plan, or lost
-none though it should, or has another snapshot than planned, does not stay.
+corpus.toml has the matrix. A cover of all its pairs, drawn by a seed before the first recording
+was made, is the corpus. Half of the recordings of each kernel are *unseen*: no one looks at these,
+or at results about them, while the model is changed. A second cover by a seed of its own has the
+recordings for the margins of intervals alone (`calibration`). corpus.toml has the hash of both
+draws: a matrix that gives others is refused, because it would mix the halves.
 
-A second cover of the same matrix, by a seed of its own, has the recordings for the margins of
-intervals alone (`--calibration`, calibration-recordings.toml).
+`record` makes the tapes that DIR lacks, the seen half first, and stores in DIR/seconds.json how
+long each took. A tape that lost events against its plan, or lost none though it should, or has
+another snapshot than planned, does not stay.
 """
 
 from __future__ import annotations
 
-import argparse
+import hashlib
 import json
 import os
 import random
@@ -26,36 +27,20 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import guest
+import program
 from cover import Row, cover
 
-HERE = Path(__file__).parent
-MATRIX = HERE / "corpus.toml"
-DRAWN = HERE / "corpus-recordings.toml"
-EXTRA = HERE / "calibration-recordings.toml"
+MATRIX = Path(__file__).with_name("corpus.toml")
 HALVES = ("seen", "unseen")
 CALIBRATION = "calibration"  # instead of a half: a recording for the margins of intervals alone
-
-_HEAD = """\
-# SPDX-License-Identifier: Apache-2.0
-# The recordings of the corpus, drawn by `corpus.py draw` from corpus.toml before the first of
-# them was made. Do not edit.
-#
-# unseen: no one looks at these recordings, or at results about them, while the model is changed.
-# They are measured at the end. An import that lost nothing is all that is checked before.
-"""
-
-_HEAD_EXTRA = """\
-# SPDX-License-Identifier: Apache-2.0
-# Recordings for the margins of intervals alone: a second cover of corpus.toml, drawn by
-# `corpus.py draw` before the first of them was made. Do not edit.
-"""
 
 Runner = Callable[[guest.Guest, Path], None]  # makes the tape of a guest at the path
 
@@ -84,16 +69,17 @@ class Matrix:
     seed: int
     calibration_seed: int
     most: int
+    drawn: str  # the hash of the draws
 
     @classmethod
     def read(cls, path: Path) -> Matrix:
         declared = tomllib.loads(path.read_text())
-        seed, most = declared.pop("seed"), declared.pop("most")
-        calibration_seed = declared.pop("calibration_seed")
+        names = ("seed", "calibration_seed", "most", "drawn")
+        fixed = {name: declared.pop(name) for name in names}
         base, usual = declared.pop("base"), declared.pop("usual")
         rules = declared.pop("never")
         never = [{name: rule[name] for name in rule if name != "why"} for rule in rules]
-        return cls(declared, base, never, usual, seed, calibration_seed, most)
+        return cls(declared, base, never, usual, **fixed)
 
     def guest(self, recording: Recording) -> guest.Guest:
         """The guest with the changes of all its values; words and settings add up."""
@@ -137,20 +123,31 @@ def draw_calibration(matrix: Matrix) -> list[Recording]:
     return [Recording(f"c{_name(nr, row)}", CALIBRATION, row) for nr, row in enumerate(rows)]
 
 
-def written(recordings: Iterable[Recording], head: str = _HEAD) -> str:
-    """The text of corpus-recordings.toml, or of calibration-recordings.toml."""
-    parts = [head]
-    for one in recordings:
-        lines = [f'name = "{one.name}"', f'half = "{one.half}"']
-        lines += [f'{name} = "{value}"' for name, value in one.values.items()]
-        parts.append("\n[[recording]]\n" + "\n".join(lines) + "\n")
-    return "".join(parts)
+def digest(those: Sequence[Recording]) -> str:
+    """The hash of recordings, with their halves."""
+    lines = [f"{one.name} {one.half} {one.words}\n" for one in those]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def drawn(listing: Path = DRAWN) -> list[Recording]:
-    """The recordings that corpus-recordings.toml lists, or calibration-recordings.toml."""
-    listed = tomllib.loads(listing.read_text())["recording"]
-    return [Recording(one.pop("name"), one.pop("half"), one) for one in listed]
+@cache
+def recordings() -> tuple[Recording, ...]:
+    """All recordings, as they were drawn. ValueError: the matrix gives others."""
+    matrix, key = Matrix.read(MATRIX), hashlib.sha256(MATRIX.read_bytes()).hexdigest()
+    file = program.ROOT / f"build/lab/drawn-{key}.json"  # a draw takes some seconds
+    if file.exists():
+        found = [Recording(**one) for one in json.loads(file.read_text())]
+    else:
+        found = [*draw(matrix), *draw_calibration(matrix)]
+    if digest(found) != matrix.drawn:
+        raise ValueError(f"{MATRIX.name} gives other recordings: the halves would be mixed")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps([asdict(one) for one in found]))
+    return tuple(found)
+
+
+def drawn() -> list[Recording]:
+    """The recordings of both halves."""
+    return [one for one in recordings() if one.half in HALVES]
 
 
 def in_guest(root: Path) -> Runner:
@@ -159,7 +156,7 @@ def in_guest(root: Path) -> Runner:
 
 def _facts(tape: Path) -> dict[str, Any]:
     found = subprocess.run(
-        [guest.BIN / "pagetape", "info", "--json", tape], check=True, stdout=subprocess.PIPE
+        [program.BIN / "pagetape", "info", "--json", tape], check=True, stdout=subprocess.PIPE
     )
     facts: dict[str, Any] = json.loads(found.stdout)
     return facts
@@ -207,7 +204,7 @@ def record_all(
                 if not reason:
                     tape.rename(tapes[one.name])
         except subprocess.CalledProcessError as e:
-            reason = guest.failed(e)
+            reason = program.failed(e)
         except subprocess.TimeoutExpired as e:
             reason = f"not finished in {e.timeout:.0f} s"
         except OSError as e:
@@ -232,53 +229,36 @@ def record_all(
     return failed
 
 
-def record(directory: Path, half: str | None, names: Sequence[str], listing: Path = DRAWN) -> int:
-    recordings = drawn(listing)
-    if unknown := set(names) - {one.name for one in recordings}:
+def record(directory: Path, half: str | None, names: Sequence[str]) -> int:
+    if unknown := set(names) - {one.name for one in recordings()}:
         raise ValueError(f"no recording '{min(unknown)}'; see: corpus.py list")
-    recordings = [
-        one for one in recordings if half in (None, one.half) and (not names or one.name in names)
-    ]
+    halves = (half,) if half else tuple(HALVES)
+    chosen = [one for one in recordings() if (one.name in names if names else one.half in halves)]
     guest.check_programs()
     directory.mkdir(parents=True, exist_ok=True)
     matrix = Matrix.read(MATRIX)
-    for kernel in sorted({matrix.guest(one).kernel for one in recordings}):
+    for kernel in sorted({matrix.guest(one).kernel for one in chosen}):
         guest.unpacked(kernel)  # all downloads first
-    with TemporaryDirectory(prefix="guest-root-") as work:
-        root = guest.make_root(Path(work))
-        return 1 if record_all(recordings, matrix, directory, in_guest(root)) else 0
+    with guest.root() as root:
+        return 1 if record_all(chosen, matrix, directory, in_guest(root)) else 0
 
 
 def main() -> int:
-    summary, _, rest = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(
-        description=summary, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program.parser(__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("draw")
     commands.add_parser("list")
     recorder = commands.add_parser("record")
     recorder.add_argument("directory", type=Path)
-    recorder.add_argument("--half", choices=HALVES)
-    recorder.add_argument("--calibration", action="store_true", help="those for margins alone")
+    recorder.add_argument("--half", choices=(*HALVES, CALIBRATION))
     recorder.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the guest, too
-    if arguments.command == "draw":
-        matrix = Matrix.read(MATRIX)
-        if DRAWN.exists() and EXTRA.exists():
-            raise FileExistsError(0, f"{DRAWN.name} is there: a second draw would mix the halves")
-        if not DRAWN.exists():
-            DRAWN.write_text(written(draw(matrix)))
-        EXTRA.write_text(written(draw_calibration(matrix), _HEAD_EXTRA))
-    elif arguments.command == "list":
-        for one in (*drawn(), *drawn(EXTRA)):
+    if arguments.command == "list":
+        for one in recordings():
             print(f"{one.name}\t{one.half}\t{one.words}")
-    else:
-        listing = EXTRA if arguments.calibration else DRAWN
-        return record(arguments.directory, arguments.half, arguments.names, listing)
-    return 0
+        return 0
+    return record(arguments.directory, arguments.half, arguments.names)
 
 
 if __name__ == "__main__":
-    guest.run("corpus", main)
+    program.run(main)

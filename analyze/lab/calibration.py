@@ -2,40 +2,39 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calibrate the intervals of what-ifs on recordings, and check them on others.
 
-    calibration.py [--check] [--reclaim R0|R1] [--members N] [--jobs N] PAGE.md RECORDING...
+    calibration.py [--check] [--reclaim R0|R1] [--members N] [--jobs N] RECORDING...
 
 Plays an ensemble of each recording under its own kernel and policy, with the inputs of a what-if.
 The recordings of the corpus' unseen half (corpus.py) are for the check only. All others are for the
 calibration: the margins by which intervals are widened come from their errors, and go to
 calibration.toml of pagetape.asking. With --check the margins stay as they are. With --reclaim R1,
-the mode of policies that act through reclaim, the margins of such runs are calibrated, and the page
-gets a section about them.
+the mode of policies that act through reclaim, the margins of such runs are calibrated.
 
-The page gets the section "Intervals": how often the recorded value lies within the 80 % interval,
-on each half; the ranks of the recorded values among the members; the mean CRPS (continuous ranked
-probability score) before and after.
+The tables: how often the recorded value lies within the 80 % interval, on each half; the ranks of
+the recorded values among the members; the mean CRPS (continuous ranked probability score) of one
+run, which is its error, and of the ensemble, on the scale of the logarithm of (count + 5).
 """
 
 from __future__ import annotations
 
-import argparse
 import math
-import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
+from typing import Any
 
 import corpus
-import table
+import program
+import recordings
+from program import table
 
 from pagetape.asking import interval
 from pagetape.asking.success import number
 from pagetape.replaying import ensemble, model_error, replay_span
-from pagetape.replaying.playback import Run, Source
-from pagetape.replaying.validation import inferred, preferences
-from pagetape.schemas.tape import Tape, is_tape
+from pagetape.replaying.playback import Run
+from pagetape.schemas.tape import Tape
 
 MARGINS = Path(interval.__file__).with_name("calibration.toml")
 SOURCE = Path(__file__).parents[1] / "pagetape/asking/calibration.toml"
@@ -119,20 +118,12 @@ class Pair:
         return far - mean(abs(a - b) for a in found for b in found) / 2
 
 
-def _tapes(paths: Sequence[Path]) -> Iterator[Path]:
-    for path in paths:
-        if is_tape(path):
-            yield path
-        else:
-            yield from (inside for inside in sorted(path.iterdir()) if is_tape(inside))
-
-
 def measure(path: Path, nr: int, jobs: int | None, reclaim: str) -> Iterator[Pair]:
     """Every metric of a recording that both the record and the members have."""
     tape = Tape(path)
     unseen = {one.name for one in corpus.drawn() if one.half == "unseen"}
     half = "check" if path.stem in unseen else "calibration"
-    source = Source(tape, inferred(tape), preferences(tape))
+    source = recordings.source(tape)
     run = Run("auto", (), reclaim)
     rows = ensemble.with_own(source, run, nr, path, threads=jobs).to_pylist()
     plain = {
@@ -186,11 +177,11 @@ def _margin(errors: Sequence[float]) -> float:
     return max(errors)
 
 
-def write_margins(found: dict[str, dict[str, float]], recordings: dict[str, int]) -> None:
+def write_margins(found: dict[str, dict[str, float]], numbers: dict[str, int]) -> None:
     """Write these margins into calibration.toml; those of other kinds stay."""
     former = tomllib.loads(SOURCE.read_text("utf-8"))
     found = former["margins"] | found
-    recordings = former["recordings"] | recordings
+    numbers = former["recordings"] | numbers
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
         "# Written by `make calibration`. Do not edit.",
@@ -199,7 +190,7 @@ def write_margins(found: dict[str, dict[str, float]], recordings: dict[str, int]
         "# metric: as a logarithm of (count + 5), for units of 1/1000 as a number.",
         "",
         "[recordings]  # of the calibration",
-        *(f"{kind} = {nr}" for kind, nr in recordings.items()),
+        *(f"{kind} = {nr}" for kind, nr in numbers.items()),
     ]
     for kind, those in found.items():
         lines += ["", f"[margins.{kind}]", *(f'"{metric}" = {m}' for metric, m in those.items())]
@@ -209,11 +200,9 @@ def write_margins(found: dict[str, dict[str, float]], recordings: dict[str, int]
     interval.margins.cache_clear()
 
 
-def _share(pairs: Sequence[Pair], test: Callable[[Pair], bool]) -> str:
-    if not pairs:
-        return "-"
+def _share(pairs: Sequence[Pair], test: Callable[[Pair], bool]) -> list[float | int] | None:
     nr = sum(test(pair) for pair in pairs)
-    return f"{100 * nr / len(pairs):.0f} % of {len(pairs)}"
+    return [100 * nr / len(pairs), len(pairs)] if pairs else None
 
 
 def _too_wide(pair: Pair) -> bool:
@@ -221,190 +210,102 @@ def _too_wide(pair: Pair) -> bool:
     return high - low > 20 and high > 3 * low
 
 
-def _coverage(pairs: Sequence[Pair]) -> str:
-    groups = [
-        (half, kind, [p for p in pairs if p.half == half and p.kind == kind])
-        for half in ("calibration", "check")
-        for kind in interval.KINDS
-    ]
-    rows = []
-    for half, kind, those in groups:
-        if not those:
-            continue
-        checked = [p for p in those if p.metric in CHECKED]
-        headline = [p for p in those if p.metric == HEADLINE]
-        rows.append(
-            [
-                half,
-                kind,
-                str(len({p.recording for p in those})),
-                _share(checked, lambda p: p.error == 0),
-                _share(checked, Pair.within),
-                _share(headline, Pair.within),
-                _share(headline, _too_wide),
-            ]
-        )
-    columns = ("half", "recordings that are", "recordings", "members' 10 to 90 %")
-    more = ("80 % interval", "fallbacks", "fallbacks, interval wider than a factor of 3")
-    return table.grid([*columns, *more], rows)
+def _groups(pairs: Sequence[Pair]) -> Iterator[tuple[str, str, list[Pair]]]:
+    """The pairs of each half and kind of recording."""
+    for half in ("calibration", "check"):
+        for kind in _KINDS:
+            if those := [p for p in pairs if p.half == half and p.kind == kind]:
+                yield half, kind, those
 
 
-def _by_metric(pairs: Sequence[Pair]) -> str:
-    rows = []
-    for metric in CHECKED:
-        row = [metric]
-        for half in ("calibration", "check"):
-            row.append(
-                _share([p for p in pairs if p.metric == metric and p.half == half], Pair.within)
-            )
-        known = interval.margins()["whole"].get(metric)
-        factor = "-" if known is None else f"{math.exp(known):.2f}"
-        rows.append([*row, factor])
-    columns = ("metric", "within, calibration", "within, check", "widened by the factor (whole)")
-    return table.grid(columns, rows)
+def _ranks(pairs: Sequence[Pair]) -> list[float]:
+    """The shares of the recorded values by their rank among the members, in per cent."""
+    bins = [0] * _BINS
+    for pair in pairs:
+        bins[min(int(pair.rank * _BINS), _BINS - 1)] += 1
+    return [round(100 * nr / len(pairs)) for nr in bins]
 
 
-def _ranks(pairs: Sequence[Pair]) -> str:
+def tables(pairs: Sequence[Pair]) -> dict[str, Any]:
+    """The tables of the calibration."""
     checked = [p for p in pairs if p.metric in CHECKED]
-    rows = []
-    for half in ("calibration", "check"):
-        those = [p for p in checked if p.half == half]
-        if those:
-            bins = [0] * _BINS
-            for pair in those:
-                bins[min(int(pair.rank * _BINS), _BINS - 1)] += 1
-            rows.append([half, *(f"{100 * nr / len(those):.0f} %" for nr in bins)])
-    columns = [f"{100 * i // _BINS} to {100 * (i + 1) // _BINS} %" for i in range(_BINS)]
-    return table.grid(["half", *columns], rows)
-
-
-def _scores(pairs: Sequence[Pair]) -> str:
-    rows = []
-    for half in ("calibration", "check"):
-        for kind in interval.KINDS:
-            those = [p for p in pairs if p.half == half and p.kind == kind and p.metric in CHECKED]
-            if those:
-                before, after = (
-                    mean(p.crps(values) for p, values in found)
-                    for found in (
-                        [(p, [p.plain]) for p in those],
-                        [(p, p.members) for p in those],
-                    )
-                )
-                rows.append([half, kind, f"{before:.3f}", f"{after:.3f}"])
-    return table.grid(("half", "recordings that are", "one run", "ensemble"), rows)
-
-
-def _headline(pairs: Sequence[Pair]) -> str:
-    rows = [
+    coverage = []
+    for half, kind, those in _groups(pairs):
+        of = [p for p in those if p.metric in CHECKED]
+        headline = [p for p in those if p.metric == HEADLINE]
+        shares = [_share(of, lambda p: p.error == 0), _share(of, Pair.within)]
+        shares += [_share(headline, Pair.within), _share(headline, _too_wide)]
+        coverage.append([half, kind, len({p.recording for p in those}), *shares])
+    by_metric = []
+    for metric in CHECKED:
+        halves = [
+            _share([p for p in checked if p.metric == metric and p.half == half], Pair.within)
+            for half in ("calibration", "check")
+        ]
+        known = interval.margins().get("whole", {}).get(metric)
+        by_metric.append([metric, *halves, None if known is None else round(math.exp(known), 2)])
+    ranks, scores = [], []
+    for half, kind, those in _groups(checked):
+        ranks.append([half, kind, *_ranks(those)])
+        before, after = (
+            mean(p.crps([p.plain]) for p in those),
+            mean(p.crps(p.members) for p in those),
+        )
+        scores.append([half, kind, round(before, 3), round(after, 3)])
+    fallbacks: list[list[Any]] = [
         [
             p.recording,
             p.half,
             p.kind,
-            f"{p.recorded:,.0f}",
-            f"{median(p.members):,.0f}",
-            "{:,} to {:,}".format(*p.width),
-            "yes" if p.within() else "**no**",
+            p.recorded,
+            median(p.members),
+            list(p.width),
+            "yes" if p.within() else "no",
         ]
         for p in sorted(pairs, key=lambda p: (p.half, p.recording))
         if p.metric == HEADLINE
     ]
-    columns = ("recording", "half", "is", "fallbacks recorded", "median", "80 % interval", "within")
-    return table.grid(columns, rows)
-
-
-def section(pairs: Sequence[Pair], nr: int) -> str:
-    """The section of the page, from its heading on."""
-    return "\n\n".join(
-        [
-            table.INTERVALS,
-            f"""`make calibration` plays each recording {nr} times under its own kernel and policy,
-with the inputs of a what-if (`pagetape replay --ensemble {nr}`), and checks how often the recorded
-value lies within the interval. The margins come from the *calibration* recordings. The *check*
-recordings, the unseen half of the corpus, took no part in them, nor in the development of the
-model. *Whole* recordings begin with an exact snapshot and lost no event. The metrics were chosen
-before the first calibration.""",
-            "How often the recorded value lies within (an 80 % interval should have 70 to 90 %):",
-            _coverage(pairs),
-            _by_metric(pairs),
-            "Ranks of the recorded values among the members (even: the spread is right; many at the"
-            " ends: too narrow):",
-            _ranks(pairs),
-            "Mean CRPS, in units of the logarithm of (count + 5): 0.1 is an error of 10 %. Of one"
-            " run it is the error itself:",
-            _scores(pairs),
-            "Fallbacks:",
-            _headline(pairs),
-        ]
-    )
-
-
-def feedback_section(pairs: Sequence[Pair], nr: int) -> str:
-    """The section about R1, from its heading on."""
-    rows = []
-    for half in ("calibration", "check"):
-        those = [p for p in pairs if p.half == half and p.metric in CHECKED]
-        if those:
-            headline = [p for p in those if p.metric == HEADLINE]
-            rows.append(
-                [
-                    half,
-                    str(len({p.recording for p in those})),
-                    _share(those, lambda p: p.error == 0),
-                    _share(those, Pair.within),
-                    _share(headline, Pair.within),
-                ]
-            )
-    columns = ("half", "recordings", "members' 10 to 90 %", "80 % interval", "fallbacks")
-    return "\n\n".join(
-        [
-            table.INTERVALS_R1,
-            f"""Policies that act through reclaim run under R1 by default, beside the own rules
-under R1. These are the intervals of the own rules under R1, from {nr} members, with margins of
-their own. The *check* recordings are of the unseen half of the corpus and took no part in the
-margins (`calibration.py --reclaim R1`). The difference of two runs has the margins of R0: what both
-share cancels.""",
-            table.grid(columns, rows),
-            _headline(pairs),
-        ]
-    )
-
-
-def write_section(page: Path, title: str, text: str) -> None:
-    """Put a section into the page, in place of the former one, or at its end."""
-    head, _, rest = page.read_text("utf-8").partition(f"{title}\n")
-    after = rest.partition("\n## ")[2]
-    parts = [head.rstrip(), text, f"## {after.rstrip()}" if after else ""]
-    page.write_text("\n\n".join(filter(None, parts)) + "\n", "utf-8")
+    bins = [f"{100 * i // _BINS} to {100 * (i + 1) // _BINS} %" for i in range(_BINS)]
+    group = ("half", "recordings that are")
+    wide = "fallbacks, interval wider than a factor of 3"
+    widened = "widened by the factor (whole)"
+    return {
+        "coverage": table(
+            (*group, "recordings", "members' 10 to 90 %", "80 % interval", "fallbacks", wide),
+            coverage,
+        ),
+        "by_metric": table(("metric", "within, calibration", "within, check", widened), by_metric),
+        "ranks": table((*group, *bins), ranks),
+        "crps": table((*group, "one run", "ensemble"), scores),
+        "fallbacks": table(
+            ("recording", "half", "is", "fallbacks recorded", "median", "80 % interval", "within"),
+            fallbacks,
+        ),
+    }
 
 
 def main() -> None:
-    """Measure, calibrate, and write the section."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    """Measure and calibrate."""
+    parser = program.parser(__doc__)
     parser.add_argument("--check", action="store_true", help="leave the margins as they are")
     parser.add_argument("--reclaim", choices=("R0", "R1"), default="R0")
     parser.add_argument("--members", type=int, default=ensemble.DEFAULT)
     parser.add_argument("--jobs", type=int)
-    parser.add_argument("page", type=Path)
     parser.add_argument("recordings", type=Path, nargs="+")
     arguments = parser.parse_args()
     pairs: list[Pair] = []
-    for path in _tapes(arguments.recordings):
-        print(f"{path.name} ...", file=sys.stderr, flush=True)
+    for path in recordings.tapes(arguments.recordings):
+        program.say(f"{path.name} ...")
         pairs += measure(path, arguments.members, arguments.jobs, arguments.reclaim)
     if not arguments.check:
         kinds = sorted({p.kind for p in pairs}, key=_KINDS.index)
-        recordings = {
+        numbers = {
             kind: len({p.recording for p in pairs if p.kind == kind and p.half == "calibration"})
             for kind in kinds
         }
-        write_margins(margins(pairs), recordings)
-    if arguments.reclaim == "R1":
-        text = feedback_section(pairs, arguments.members)
-        write_section(arguments.page, table.INTERVALS_R1, text)
-    else:
-        write_section(arguments.page, table.INTERVALS, section(pairs, arguments.members))
+        write_margins(margins(pairs), numbers)
+    program.give(tables(pairs))
 
 
 if __name__ == "__main__":
-    main()
+    program.run(main)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cost of an ensemble: N members under two policies, beside as many single replays.
 
-    ensemble_bench.py [T.tape] [--members N] [--json] [--repeat N]
+    ensemble_bench.py [T.tape] [--members N] [--repeat N]
 
 Without a tape, it makes the storm of sweep_bench.py: 4.9 M events. It prints the wall time of whole
 commands, medians. A first command prepares the tape (inferred rows and the model's error are
@@ -18,24 +18,21 @@ cached):
 from __future__ import annotations
 
 import argparse
-import json
-import runpy
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any
+
+from program import ROOT
+from sweep_bench import on, run
 
 from pagetape.schemas.tape import Tape
 
-_ROOT = Path(__file__).parents[2]
-_BUNDLED = _ROOT / "analyze/demo/pressure.tape"
+_BUNDLED = ROOT / "analyze/demo/pressure.tape"
 _POLICY = ("--policy", "nofragment:mode=always")
 
-_sweep_bench = runpy.run_path(str(_ROOT / "analyze/bench/sweep_bench.py"))
-run, storm = _sweep_bench["run"], _sweep_bench["storm"]
 
-
-def measure(tape: Path, members: int, repeat: int, directory: Path) -> dict[str, Any]:
+def measure(tape: Path, given: argparse.Namespace, directory: Path) -> dict[str, Any]:
+    members, repeat = given.members, given.repeat
     cache, whatif = directory / "cache", directory / "whatif.tape"
     run(["replay", "--ensemble", 0, *_POLICY, tape], cache)
     run(["replay", "--ensemble", 0, *_POLICY, _BUNDLED, "-o", whatif], cache)
@@ -62,26 +59,5 @@ def measure(tape: Path, members: int, repeat: int, directory: Path) -> dict[str,
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("tape", nargs="?", type=Path)
-    parser.add_argument("--members", type=int, default=16)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--repeat", type=int, default=3)
-    given = parser.parse_args()
-    with TemporaryDirectory(dir="/var/tmp") as name:
-        directory = Path(name)
-        tape = given.tape or storm(directory / "storm.tape")
-        found = measure(tape, given.members, given.repeat, directory)
-    if given.json:
-        print(json.dumps(found, indent=2))
-        return
-    print(f"{found['members']} members x 2 policies of {found['events']:,} events")
-    print(f"  ensemble                        {found['members_s']:7.1f} s")
-    print(f"  {2 * found['members']} single replays            {found['replays_s']:7.1f} s")
-    print(f"  ratio {found['ratio']:.2f}, peak memory {found['members_bytes'] / 1e6:,.0f} MB")
-    print(f"  compare of the bundled tape     {found['compare_s']:7.1f} s, default ensemble")
-
-
 if __name__ == "__main__":
-    main()
+    on(__doc__, measure, members=16)

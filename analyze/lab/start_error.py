@@ -2,16 +2,15 @@
 """What a start from /proc costs a free run: `start_error.py TAPE...`, lossless and exact ones.
 
 Each tape is played from its exact snapshot, and from the start that hindsight builds without it
-(proc_start.py). The lines show, for both: the pages before the first wrong one, and fallbacks, of
-an assisted run and of one with requests only; the median fallbacks of 16 members; and the share of
-pairs of members with near fallbacks (is_near), of two members from the exact start, and of one from
-each start. No start can make single runs agree better than the first. The second table counts the
-tapes that meet each aim.
+(proc_start.py). The first table shows, for both: the pages before the first wrong one, and
+fallbacks, of an assisted run and of one with requests only; the median fallbacks of 16 members; and
+the share of pairs of members with near fallbacks (is_near), of two members from the exact start,
+and of one from each start. No start can make single runs agree better than the first. The second
+table counts the tapes that meet each aim.
 """
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,12 +18,13 @@ from statistics import mean, median
 from typing import Any
 
 import proc_start
-from table import extfrag_margin
+import program
+import recordings
+from accuracy import extfrag_margin
 
 from pagetape.replaying import ensemble
 from pagetape.replaying.freerun import score
-from pagetape.replaying.playback import NewTape, Run, Source, play
-from pagetape.replaying.validation import inferred, preferences
+from pagetape.replaying.playback import NewTape, Run, play
 from pagetape.schemas.tape import Tape
 
 _MEMBERS = 16
@@ -38,7 +38,7 @@ def is_near(one: float, other: float) -> bool:
 
 
 def _measure(tape: Tape, work: Path) -> dict[str, Any]:
-    source = Source(tape, inferred(tape), preferences(tape))
+    source = recordings.source(tape)
     found: dict[str, Any] = {}
     for mode in _MODES:
         out = work / "out.tape"
@@ -65,23 +65,21 @@ def _near_pairs(ones: list[int], others: list[int]) -> float:
     )
 
 
-def _line(name: str, exact: dict[str, Any], later: dict[str, Any]) -> str:
+def _row(name: str, exact: dict[str, Any], later: dict[str, Any]) -> list[Any]:
     own, other = exact["members"], later["members"]
-    cells = [name, str(exact["recorded"])]
+    cells: list[Any] = [name, exact["recorded"]]
     for mode in _MODES:
         cells += [f"{exact[mode][key]:,} / {later[mode][key]:,}" for key in ("exact", "fallbacks")]
     cells.append(f"{median(own):,} / {median(other):,}")
-    cells.append(f"{100 * _near_pairs(own, own):.0f} % / {100 * _near_pairs(other, own):.0f} %")
-    return "| " + " | ".join(cells) + " |"
+    return [*cells, *(round(100 * _near_pairs(ones, own)) for ones in (own, other))]
 
 
-def _summary(found: list[tuple[dict[str, Any], dict[str, Any]]]) -> Iterator[str]:
+def _aims(found: list[tuple[dict[str, Any], dict[str, Any]]]) -> Iterator[list[Any]]:
     """How many tapes meet each aim."""
 
-    def count(name: str, holds: Iterable[bool]) -> str:
-        return f"| {name} | {sum(holds)} of {len(found)} |"
+    def count(name: str, holds: Iterable[bool]) -> list[Any]:
+        return [name, f"{sum(holds)} of {len(found)}"]
 
-    yield "| runs | tapes |\n| --- | --- |"
     for mode, name in _MODES.items():
         half = [2 * later[mode]["exact"] >= exact[mode]["exact"] for exact, later in found]
         same = [
@@ -106,22 +104,29 @@ def _summary(found: list[tuple[dict[str, Any], dict[str, Any]]]) -> Iterator[str
     )
     for number, start in enumerate(_STARTS):
         share = mean(_near_pairs(pair[number]["members"], pair[0]["members"]) for pair in found)
-        yield f"| pairs of a member from {start} and one from {_STARTS[0]}: near | {share:.0%} |"
+        yield [f"pairs of a member from {start} and one from {_STARTS[0]}: near", f"{share:.0%}"]
 
 
 def main() -> None:
-    """Print a line of a table for each tape, and how many meet each aim."""
-    found = []
-    for path in map(Path, sys.argv[1:]):
+    """Measure each tape from both starts."""
+    parser = program.parser(__doc__)
+    parser.add_argument("tapes", nargs="+", type=Path)
+    found, rows = [], []
+    for path in parser.parse_args().tapes:
+        program.say(f"== {path.stem}")
         with tempfile.TemporaryDirectory() as directory:
             work = Path(directory)
             proc_start.without_exact_start(Tape(path), work / "proc.tape")
             exact, later = (_measure(Tape(p), work) for p in (path, work / "proc.tape"))
-            print(_line(path.stem, exact, later), flush=True)
-            found.append((exact, later))
-    if found:
-        print("", *_summary(found), sep="\n")
+        found.append((exact, later))
+        rows.append(_row(path.stem, exact, later))
+    columns = ["recording", "fallbacks recorded"]
+    for name in _MODES.values():
+        columns += [f"{name}: exact pages", f"{name}: fallbacks"]
+    columns += ["medians", "near pairs from the exact start, %", "of one from each start, %"]
+    aims = program.table(("exact snapshot / from /proc", "tapes"), list(_aims(found)))
+    program.give({"tapes": program.table(columns, rows), "aims": aims})
 
 
 if __name__ == "__main__":
-    main()
+    program.run(main)

@@ -1,37 +1,37 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Flip switches live under loads, compare with the predictions, and write the page of the results.
+"""Flip switches live under loads, and compare with the predictions.
 
     validation.py [--build DIR] [--work DIR] [--only CASE]... [--pairs N] [--ensemble N] [--again]
-                  OUT.md
 
 Runs `pagetape ab` for a fixed list of switches and loads on this machine, and the same in virtual
 machines with other kernels, which boot anew for each run. Switches, values, loads and metrics were
 chosen before the first recording. The results stay in the work directory, one directory per case.
-With --again nothing is recorded: the model predicts the existing tapes again. The page has all
+With --again nothing is recorded: the model predicts the existing tapes again. The tables have all
 cases, with the results in the work directory.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import guest
-import validation_page
-from fidelity import BIN, HERE, hogging
+import program
+from fidelity import HERE, hogging
+from program import BIN, say, table
 
 from pagetape.ab.plan import Plan
-from pagetape.ab.result import Result
+from pagetape.ab.result import Result, cells
 from pagetape.ab.switch import find
 from pagetape.schemas.tape import Tape
 from pagetape.tapes.info import describe
@@ -101,31 +101,19 @@ class GuestCase:
         return replace(self.machine, set=(f"/{find(self.switch).file}={value}",))
 
 
+def _in_guest(release: str, name: str, switch: str, values: str, nodes: int = 2) -> GuestCase:
+    """A case under file pages and slab pages in a guest of 448 MiB."""
+    kernel = f"{release}.*-cloud-amd64"
+    machine = guest.Guest(kernel, "files+slab", nodes=nodes, mb=448 // nodes, cache=640)
+    a, b = values.split(",")
+    return GuestCase(f"guest-{release}-{name}", switch, (a, b), machine)
+
+
 GUEST_CASES = (
-    GuestCase(
-        "guest-6.12-high-fraction",
-        "vm.percpu_pagelist_high_fraction",
-        ("0", "64"),
-        guest.Guest("6.12.*-cloud-amd64", "files+slab", nodes=2, mb=224, cache=640),
-    ),
-    GuestCase(
-        "guest-7.3-defrag-mode",
-        "vm.defrag_mode",
-        ("0", "1"),
-        guest.Guest("7.3.*-cloud-amd64", "files+slab", nodes=2, mb=224, cache=640),
-    ),
-    GuestCase(
-        "guest-7.2-defrag-mode",
-        "vm.defrag_mode",
-        ("0", "1"),
-        guest.Guest("7.2.*-cloud-amd64", "files+slab", nodes=1, mb=448, cache=640),
-    ),
-    GuestCase(
-        "guest-6.1-boost",
-        "vm.watermark_boost_factor",
-        ("15000", "0"),
-        guest.Guest("6.1.*-cloud-amd64", "files+slab", nodes=2, mb=224, cache=640),
-    ),
+    _in_guest("6.12", "high-fraction", "vm.percpu_pagelist_high_fraction", "0,64"),
+    _in_guest("7.3", "defrag-mode", "vm.defrag_mode", "0,1"),
+    _in_guest("7.2", "defrag-mode", "vm.defrag_mode", "0,1", nodes=1),
+    _in_guest("6.1", "boost", "vm.watermark_boost_factor", "15000,0"),
 )
 
 ALL_CASES = (*CASES, *GUEST_CASES)
@@ -139,7 +127,7 @@ def _record_guest(machine: guest.Guest, root: Path, tape: Path) -> None:
         except OSError as e:
             if not left or e.errno != os.EX_SOFTWARE:
                 raise
-            print(f"{tape.stem}: {e.strerror}; again", flush=True)
+            say(f"{tape.stem}: {e.strerror}; again")
         else:
             return
 
@@ -152,8 +140,7 @@ def record_in_guest(case: GuestCase, work: Path, pairs: int) -> None:
     out.mkdir()
     plan = Plan(find(case.switch), case.values, case.values[0], pairs, "none", (case.load,), out)
     found = Result.begin(plan)
-    with TemporaryDirectory(prefix="guest-root-") as directory:
-        root = guest.make_root(Path(directory))
+    with guest.root() as root:
         for run in plan.runs:
             tape = out / run.tape
             began = time.monotonic()
@@ -171,7 +158,7 @@ def record(case: Case, build: Path, work: Path, options: list[str]) -> None:
         argv = [str(BIN / "pagetape"), "ab", "--set", case.setting, "-o", str(out), *options]
         argv += ["--warm-up", "all" if case.load == "rounds" else "first"]
         argv += ["--", *case.command(build.absolute(), files)]
-        done = subprocess.run(argv, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(argv, stdout=sys.stderr, stderr=subprocess.PIPE, text=True)
     sys.stderr.write(done.stderr)
     out.mkdir(exist_ok=True)
     failed = out / "failed"
@@ -182,8 +169,7 @@ def record(case: Case, build: Path, work: Path, options: list[str]) -> None:
 
 def again(case: Case | GuestCase, work: Path, members: int) -> None:
     """Predict the tapes of a case again."""
-    argv = [str(BIN / "pagetape"), "ab", "--again", str(work / case.name)]
-    subprocess.run([*argv, "--ensemble", str(members)], check=True)
+    program.run_pagetape("ab", "--again", work / case.name, "--ensemble", members)
 
 
 def results(work: Path) -> dict[str, Any]:
@@ -203,22 +189,69 @@ def results(work: Path) -> dict[str, Any]:
     return found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+def _metrics(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """The metrics of a case that were predicted."""
+    return [metric for metric in found.get("metrics", ()) if metric["verdict"]]
+
+
+def _by_switch(results: dict[str, Any]) -> dict[str, Any]:
+    """How often the live value lies in the interval and the sign is right, by switch."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for case in results.values():
+        if compared := _metrics(case):
+            found.setdefault(case["switch"], []).extend(compared)
+    rows = []
+    for switch, metrics in found.items():
+        inside = [metric for metric in metrics if metric["low"] <= metric["live"] <= metric["high"]]
+        rows.append([switch, len(metrics), len(inside), sum(m["sign"] for m in inside)])
+    columns = ("switch", "comparisons", "live value in the interval", "and the right sign")
+    return table(columns, rows)
+
+
+def _case(name: str, found: dict[str, Any]) -> list[Any]:
+    if "failed" in found:
+        return [name, *[None] * 2, found["load"], *[None] * 4, None, found["failed"].strip()]
+    facts = (found["switch"], found["kernel"], found["load"], len(found["runs"]), found["ensemble"])
+    partial = ", ".join(found["partial"]) or None
+    return [name, *facts, found["values"]["A"], found["values"]["B"], partial, None]
+
+
+def tables(results: dict[str, Any]) -> dict[str, Any]:
+    """The tables of all cases."""
+    verdicts = Counter(m["verdict"] for found in results.values() for m in _metrics(found))
+    rows = [
+        [name, metric["metric"], *cells(metric)[1:]]
+        for name, found in results.items()
+        for metric in (() if "failed" in found else found["metrics"])
+    ]
+    facts = ("case", "switch", "kernel", "load", "runs", "members", "A", "B")
+    columns = ("case", "metric", "A", "B", "ratio", "live", "predicted", "signs", "verdict")
+    return {
+        "verdicts": table(("verdict", "comparisons"), sorted(verdicts.items())),
+        "by_switch": _by_switch(results),
+        "cases": table(
+            (*facts, "lost events or no exact start", "no result"),
+            [_case(name, found) for name, found in results.items()],
+        ),
+        "metrics": table(columns, rows),
+    }
+
+
+def main() -> None:
+    parser = program.parser(__doc__)
     parser.add_argument("--build", type=Path, default=Path("build/release"))
     parser.add_argument("--work", type=Path, default=Path("build/validation"))
     parser.add_argument("--only", action="append", choices=[case.name for case in ALL_CASES])
     parser.add_argument("--pairs", type=int, help="instead of those of the case")
     parser.add_argument("--ensemble", type=int, default=4)
     parser.add_argument("--again", action="store_true")
-    parser.add_argument("out", type=Path)
     arguments = parser.parse_args()
     work: Path = arguments.work
     work.mkdir(parents=True, exist_ok=True)
     for case in ALL_CASES:
         if arguments.only and case.name not in arguments.only:
             continue
-        print(f"== {case.name}", flush=True)
+        say(f"== {case.name}")
         pairs = arguments.pairs or case.pairs
         if arguments.again:
             again(case, work, arguments.ensemble)
@@ -228,9 +261,8 @@ def main() -> int:
         else:
             options = ["--pairs", str(pairs), "--ensemble", str(arguments.ensemble)]
             record(case, arguments.build, work, options)
-    arguments.out.write_text(validation_page.markdown(results(work)))
-    return 0
+    program.give(tables(results(work)))
 
 
 if __name__ == "__main__":
-    guest.run("validation", main)
+    program.run(main)

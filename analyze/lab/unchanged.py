@@ -24,13 +24,11 @@ report, before to after: above 1, the second install is faster.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -44,6 +42,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import program
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -469,10 +468,7 @@ def measure(before: Install, after: Install, tape: Path, pairs: int, work: Path)
 
 
 def main() -> int:
-    summary, _, rest = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(
-        description=summary, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program.parser(__doc__)
     parser.add_argument("--before", type=Path, required=True, metavar="PAGETAPE")
     parser.add_argument("--after", type=Path, required=True, metavar="PAGETAPE")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="directory that retains outputs")
@@ -489,11 +485,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except subprocess.SubprocessError as e:
-        sys.exit(f"unchanged: {e}")
-    except OSError as e:
-        sys.exit(f"unchanged: {e}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    program.run(main)

@@ -15,7 +15,6 @@ with a wrong result stays in DIR, with the file `why`. Exit status 1 if there is
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shlex
@@ -37,6 +36,7 @@ import damage
 import damage_source
 import damage_tape
 import inputs
+import program
 import trial
 
 from pagetape import cli
@@ -320,7 +320,7 @@ def _print_progress(nr: int, of: int, failed: int, begin: float) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = program.parser(__doc__)
     parser.add_argument("--count", type=int, default=10_000, help="inputs to try")
     parser.add_argument("--first", type=int, default=0, metavar="SEED")
     parser.add_argument("--kind", action="append", choices=list(KINDS))
@@ -353,8 +353,7 @@ def main() -> int:
                 print(report.failure, place, report.line, report.damage, sep="\t", flush=True)
     found = summary(reports) | {"seconds": time.monotonic() - begin}
     if arguments.json:
-        json.dump(found, sys.stdout, indent=1)
-        print()
+        program.give(found)
     else:
         print(f"{len(reports):,} inputs, {failed} wrong: {dict(found['failed'])}")
     return 1 if failed else 0
@@ -362,7 +361,4 @@ def main() -> int:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    program.run(main)

@@ -6,25 +6,25 @@
 
 Plays a what-if of each recording, or of each tape in a directory. Each metric of its comparison
 with the own rules must lie inside their interval, or be marked as not followed and have no verdict.
-Prints a line for each recording, with the metrics that are not followed. Exit status 1: a metric
-broke that rule.
+Exit status 1: a metric broke that rule.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import program
+import recordings
+
 from pagetape.asking.interval import GIVEN
 from pagetape.replaying.engine_run import Progress, silent
-from pagetape.replaying.playback import Run, Source
+from pagetape.replaying.playback import Run
 from pagetape.replaying.prediction import predict
-from pagetape.replaying.validation import inferred, preferences
-from pagetape.schemas.tape import Tape, is_tape
+from pagetape.schemas.tape import Tape
 
 POLICY = "nofragment:mode=always"
 
@@ -82,36 +82,39 @@ def _bar(_: str) -> Iterator[Progress]:
 def measure(path: Path, policy: str, reclaim: str, members: int) -> Found:
     """The metrics of a what-if of a recording."""
     tape = Tape(path)
-    source = Source(tape, inferred(tape), preferences(tape))
+    source = recordings.source(tape)
     return check(predict(source, Run("auto", (policy,), reclaim), members, None, _bar)["metrics"])
 
 
 def main() -> int:
     """Check the recordings of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = program.parser(__doc__)
     parser.add_argument("--policy", default=POLICY)
     parser.add_argument("--reclaim", choices=("R0", "R1"), default="R0")
     parser.add_argument("--members", type=int, default=16)
     parser.add_argument("recordings", type=Path, nargs="+")
     given = parser.parse_args()
+    rows = []
     for path in given.recordings:
         if not path.is_dir():
             parser.error(f"{path}: no recording, and no directory of recordings")
-    wrong = 0
-    for path in given.recordings:
-        for one in [path] if is_tape(path) else sorted(filter(is_tape, path.iterdir())):
-            found = measure(one, given.policy, given.reclaim, given.members)
-            outside = [name for name in found.not_followed if name not in GIVEN]
-            print(
-                f"{one.stem}: {len(found.inside)} inside, {len(found.not_followed)} not followed, "
-                f"{len(found.unchecked)} not checked: {'; '.join(outside) or '-'}",
-                flush=True,
-            )
-            wrong += len(found.wrong)
-            for name in found.wrong:
-                print(f"{one.stem}: {name}: a verdict on what is not followed", flush=True)
-    return int(wrong > 0)
+    for one in recordings.tapes(given.recordings):
+        program.say(f"== {one.stem}")
+        found = measure(one, given.policy, given.reclaim, given.members)
+        outside = [name for name in found.not_followed if name not in GIVEN]
+        counts = map(len, (found.inside, found.not_followed, found.unchecked))
+        rows.append([one.stem, *counts, "; ".join(outside), "; ".join(found.wrong)])
+    columns = (
+        "recording",
+        "inside",
+        "not followed",
+        "not checked",
+        "metrics not followed",
+        "wrong",
+    )
+    program.give({"recordings": program.table(columns, rows)})
+    return int(any(row[-1] for row in rows))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    program.run(main)

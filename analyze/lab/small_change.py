@@ -11,22 +11,21 @@ other. A what-if whose answer such a change moves further than its interval is n
 
 from __future__ import annotations
 
-import argparse
 import random
-import sys
 import tempfile
 from bisect import bisect_left
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import program
 import pyarrow as pa
+import recordings
 
 from pagetape.asking import interval
 from pagetape.asking.comparison import members_of
 from pagetape.replaying import ensemble, reclaim_mode, replay_span
-from pagetape.replaying.playback import Run, Source, in_mode
-from pagetape.replaying.validation import inferred, preferences
+from pagetape.replaying.playback import Run, in_mode
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import output
@@ -103,7 +102,7 @@ def without(tape: Tape, out: Path, rows: list[int]) -> None:
 def fallbacks(path: Path, policies: str, members: int) -> interval.Interval:
     """The fallbacks of an ensemble of the tape under a stack of policies."""
     tape = Tape(path)
-    source = Source(tape, inferred(tape), preferences(tape))
+    source = recordings.source(tape)
     stack = tuple(policies.split("+")) if policies else ()
     run = in_mode(tape, Run("auto", stack), reclaim_mode.AUTO)
     rows = ensemble.play(source, {"this": run}, members, path.parent)
@@ -111,41 +110,31 @@ def fallbacks(path: Path, policies: str, members: int) -> interval.Interval:
     return interval.interval(_METRIC, "events", members_of(rows)["this"][_METRIC], kind)
 
 
-def _shown(found: interval.Interval) -> str:
-    return f"{found.median:,.0f} [{found.low:,.0f} to {found.high:,.0f}]"
-
-
-def main() -> int:
-    summary, _, rest = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(
-        description=summary, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def main() -> None:
+    parser = program.parser(__doc__)
     parser.add_argument("--members", type=int, default=ensemble.DEFAULT)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--policy", action="append", help="a stack, joined by +; '' for none")
     parser.add_argument("tapes", nargs="+", type=Path)
     arguments = parser.parse_args()
-    stacks = arguments.policy or _POLICIES
-    stable = 0
-    print("| recording | policy | fallbacks | with two pages fewer | each median in the other |")
-    print("| --- | --- | --- | --- | --- |")
+    rows = []
     for path in arguments.tapes:
         tape = Tape(path)
         pages = random.Random(arguments.seed).sample(lives(tape), _REMOVED)
         with tempfile.TemporaryDirectory() as directory:
             changed = Path(directory) / "changed.tape"
             without(tape, changed, sorted(row for page in pages for row in page))
-            for stack in stacks:
+            for stack in arguments.policy or _POLICIES:
+                program.say(f"== {path.stem}, {stack or 'no policy'}")
                 one, other = (fallbacks(p, stack, arguments.members) for p in (path, changed))
                 holds = other.low <= one.median <= other.high and (
                     one.low <= other.median <= one.high
                 )
-                stable += holds
-                cells = (path.stem, stack or "none", _shown(one), _shown(other))
-                print(f"| {' | '.join(cells)} | {'yes' if holds else '**no**'} |", flush=True)
-    print(f"\n{stable} of {len(arguments.tapes) * len(stacks)}")
-    return 0
+                shown = ([found.median, found.low, found.high] for found in (one, other))
+                rows.append([path.stem, stack or "none", *shown, "yes" if holds else "no"])
+    columns = ("recording", "policy", "fallbacks", "with two pages fewer")
+    program.give({"answers": program.table((*columns, "each median in the other"), rows)})
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program.run(main)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run `make fuzz` for each target, one per CPU at a time, and read the figures that it prints.
 
-    fuzz.py [--seconds N] [--jobs N] [--only TARGET]... [--json]
+    fuzz.py [--seconds N] [--jobs N] [--only TARGET]...
 
 A target runs until it has had N seconds of CPU time, however busy the machine is.
 
@@ -11,7 +11,6 @@ Exit status 1 if a target found an input that breaks it.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -19,10 +18,10 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+import program
+from program import ROOT
 
 _PROGRESS = re.compile(r"^#(\d+)\s.*\bcov: (\d+) ft: (\d+) corp: (\d+)/", re.MULTILINE)
 _EXECUTED = re.compile(r"^stat::number_of_executed_units:\s*(\d+)", re.MULTILINE)
@@ -85,29 +84,24 @@ def _targets() -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = program.parser(__doc__)
     parser.add_argument("--seconds", type=int, default=600, help="CPU time of each target")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--only", action="append", metavar="TARGET", help="not all targets")
-    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     arguments = parser.parse_args()
 
     def run(name: str) -> dict[str, Any]:
-        print(f"fuzz: {name} for {arguments.seconds} CPU seconds", file=sys.stderr, flush=True)
+        program.say(f"fuzz: {name} for {arguments.seconds} CPU seconds")
         row = _run(name, arguments.seconds)
-        print(f"fuzz: {json.dumps(row)}", file=sys.stderr, flush=True)
+        program.say(f"fuzz: {json.dumps(row)}")
         return row
 
     with ThreadPoolExecutor(arguments.jobs) as pool:
         names = [name for name in _targets() if name in (arguments.only or [name])]
         targets = list(pool.map(run, names))
-    if arguments.json:
-        print(json.dumps({"targets": targets}, indent=1))
-    else:
-        for target in targets:
-            print(*(f"{name}={value}" for name, value in target.items()))
-    return any(target["finding"] for target in targets)
+    program.give({"targets": targets})
+    return int(any(target["finding"] for target in targets))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program.run(main)

@@ -1,16 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Run the tests of the faults in faults.toml, and count those that passed.
+"""Run the tests of the faults in faults.toml, and count those that failed or were skipped.
 
-    faults.py [--json]
-
-Exit status 1 if a test failed or was skipped, or a fault has none.
+Exit status 1 if there is one, or a fault has no test.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import subprocess
 import sys
 import tomllib
@@ -20,7 +16,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree
 
-ROOT = Path(__file__).parents[2]
+import program
+from program import ROOT
+
 FAULTS: list[dict[str, Any]] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text("utf-8")
 )["fault"]
@@ -42,28 +40,17 @@ def _run(tests: list[str]) -> list[tuple[str, bool]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
-    arguments = parser.parse_args()
+    program.parser(__doc__).parse_args()
     results = _run(sorted({test for fault in FAULTS for test in fault["tests"]}))
     tried = Counter(name for name, _ in results)
-    passed = Counter(name for name, good in results if good)
-    faults = [
-        {
-            "fault": fault["fault"],
-            "answer": fault["answer"],
-            "tests": sum(tried[test] for test in fault["tests"]),
-            "passed": sum(passed[test] for test in fault["tests"]),
-        }
-        for fault in FAULTS
-    ]
-    if arguments.json:
-        print(json.dumps({"faults": faults}, indent=1))
-    else:
-        for fault in faults:
-            print(f"{fault['passed']} of {fault['tests']}\t{fault['fault']}: {fault['answer']}")
-    return 0 if all(fault["tests"] == fault["passed"] > 0 for fault in faults) else 1
+    failed = Counter(name for name, good in results if not good)
+    rows = []
+    for fault in FAULTS:
+        counts = (sum(found[test] for test in fault["tests"]) for found in (tried, failed))
+        rows.append([fault["fault"], fault["answer"], *counts])
+    program.give({"faults": program.table(("fault", "answer", "tests", "failed"), rows)})
+    return int(any(failed or not tests for *_, tests, failed in rows))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program.run(main)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measure what kswapd's sleep of 4.10 does to kcompactd, node by node, and write the page of it.
+"""Measure what kswapd's sleep of 4.10 does to kcompactd, node by node (docs/kswapd-sleep.md).
 
-    kswapd_sleep.py [--work DIR] [--members N] [--again] OUT.md [TAPE]...
+    kswapd_sleep.py [--work DIR] [--members N] [--again] [TAPE]...
 
 Records a load that asks for high orders in virtual machines whose DMA zone is held back, as on
 every machine with 4 GiB and more in its first node. Plays these recordings and the given ones
@@ -11,7 +11,6 @@ under the variants of the policy kswapd_sleep. With --again nothing is recorded.
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -22,13 +21,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import guest
-from table import grid
+import recordings
+from program import give, parser, run, say, table
 
-from pagetape.answer import amount
 from pagetape.replaying import ensemble
 from pagetape.replaying.model_memory import model_bytes, most_models
 from pagetape.replaying.playback import Playback, Run, Source, made_by
-from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape, Writer
 
 _ROW = "4.20"  # no boosts, so only high orders wake kcompactd
@@ -50,43 +48,6 @@ _GUESTS = {
     )
     for kernel in ("5.10", "6.1", "6.12")
 }
-
-_PAGE = """# kswapd sleeps too early: 4.10 to 4.12
-
-Does kswapd's sleep of 4.10 keep kcompactd asleep? `make kswapd-sleep` records the guests of this
-page, plays them and the recordings of `KSWAPD_SLEEP_TAPES` under the variants of the policy
-[`kswapd_sleep`](policies.md), and writes this page. All figures are tier B.
-
-**The rule.** As until 4.16, only a kswapd that goes to sleep with a high order unserved wakes
-kcompactd. A kswapd of 4.10 may sleep only if every zone is balanced, up to the zone that was asked
-for. A zone that keeps more pages in reserve against such requests than it has can never be
-balanced. Then kswapd does not sleep after its pass for a high order. It makes another pass, for
-order 0 and for zone DMA alone, because it has forgotten both. After that pass it sleeps, but it no
-longer knows of an order to wake kcompactd for. Since 4.12 one balanced zone is enough (`fixcheck`),
-and kswapd remembers the zone of its last pass (`keepawake`).
-
-**Where it holds.** The reserve of zone DMA is the memory above it in its node, divided by 256
-(`vm.lowmem_reserve_ratio`). The zone has 3,840 pages, so it is held back in every first node of
-about 4 GiB and more. Nodes without a DMA zone have no such zone. The author of the change saw
-compact_daemon_wake at 0 after a day and a half, and at 5160 ten hours after it.
-
-**The recordings.** The guests have little memory. In those named `held-back`, the ratio of zone DMA
-is 8: the reserve of 256 MiB is that of 8 GiB at the default. The other recordings have the default,
-and a DMA zone that can be balanced.
-
-## Wakes of kcompactd by node
-
-Rules of {row}, which has no boosts and no proactive compaction, with `--reclaim R1`:
-`--kernel {row} --reclaim R1 --policy kswapd_sleep:variant=v4.10,kcompactd=kswapd`, and the same
-with the other variants. Medians of {members} members, least and most in brackets. `difference` is
-taken seed by seed.
-
-{table}
-
-{words}
-
-The test `only_keepawake_wakes_kcompactd_for_high_orders` has the rule on two small zones.
-"""
 
 
 @dataclass(frozen=True)
@@ -131,7 +92,7 @@ def _member(source: Source, variant: str, variation: dict[str, Any], path: Path)
 
 def measured(tape: Tape, members: int) -> list[Node]:
     """The nodes of a tape, under each variant."""
-    source = Source(tape, inferred(tape), preferences(tape))
+    source = recordings.source(tape)
     varied = ensemble.variation(tape, source.all_inferred)
     seeds = range(1, members + 1)
     cpus = os.cpu_count() or 1
@@ -164,84 +125,69 @@ def measured(tape: Tape, members: int) -> list[Node]:
     ]
 
 
-def record(work: Path) -> list[Path]:
-    """Record the guests that are missing in the work directory."""
+def record(work: Path) -> None:
+    """Record the guests."""
     guest.check_programs()
-    tapes = []
-    with TemporaryDirectory(prefix="guest-root-") as directory:
-        root = guest.make_root(Path(directory))
+    with guest.root() as root:
         for name, machine in _GUESTS.items():
-            tapes.append(work / f"{name}.tape")
-            print(f"== {name}", flush=True)
-            guest.record(machine, root, tapes[-1])
-    return tapes
+            say(f"== {name}")
+            guest.record(machine, root, work / f"{name}.tape")
 
 
-def _spread(values: list[int]) -> str:
-    low, high = min(values), max(values)
-    if low == high:
-        return f"{low:,}"
-    return f"{median(values):,g} [{low:,} to {high:,}]"
+def _spread(values: list[int]) -> list[float]:
+    return [median(values), min(values), max(values)]
 
 
-def _table(found: dict[str, list[Node]]) -> str:
+def _nodes(found: dict[str, list[Node]]) -> dict[str, Any]:
     rows = []
     for name, nodes in found.items():
         for node in nodes:
             old, new = node.wakes
-            wakes = [_spread(node.counts[variant]["kcompactd_asked"]) for variant in _VARIANTS]
-            apart = _spread([a - b for a, b in zip(old, new, strict=True)])
-            others = [
-                " / ".join(_spread(node.counts[v][column]) for v in ("v4.10", "keepawake"))
-                for column in ("kswapd_passes", "order_resets")
-            ]
-            held = "yes" if node.held_back else "no"
-            rows.append([name, str(node.node), held, *wakes, apart, *others])
+            cells = [_spread(node.counts[variant]["kcompactd_asked"]) for variant in _VARIANTS]
+            cells.append(_spread([a - b for a, b in zip(old, new, strict=True)]))
+            for column in ("kswapd_passes", "order_resets"):
+                cells += [_spread(node.counts[v][column]) for v in ("v4.10", "keepawake")]
+            rows.append([name, node.node, "yes" if node.held_back else "no", *cells])
     columns = ("recording", "node", "a zone held back", *_VARIANTS, "difference")
-    return grid((*columns, "kswapd passes, v4.10 / keepawake", "order resets"), rows)
+    others = (f"{what}, {v}" for what in ("passes", "order resets") for v in ("v4.10", "keepawake"))
+    return table((*columns, *others), rows)
 
 
-def _words(found: dict[str, list[Node]]) -> str:
-    """What the table shows, for the nodes on which kcompactd was woken."""
-    lines = []
+def _never(found: dict[str, list[Node]]) -> dict[str, Any]:
+    """What the nodes show on which kcompactd was woken."""
+    rows = []
     for held, which in ((True, "with a zone held back"), (False, "without such a zone")):
         nodes = [n for ns in found.values() for n in ns if n.held_back == held and max(n.wakes[1])]
         never = sum(not max(node.wakes[0]) for node in nodes)
         fewer = sum(max(node.wakes[0]) < min(node.wakes[1]) for node in nodes)
-        lines.append(
-            f"- {amount(len(nodes), 'node')} {which}: under v4.10 kcompactd is never woken, by any"
-            f" member, on {never}; every member has fewer wakes than any of keepawake on {fewer}."
-        )
-    return "\n".join(lines)
+        rows.append([which, len(nodes), never, fewer])
+    columns = ("nodes on which kcompactd is woken", "nodes", "never under v4.10, by any member")
+    return table((*columns, "fewer wakes by every member than by any of keepawake"), rows)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--work", type=Path, default=Path("build/kswapd-sleep"))
-    parser.add_argument("--members", type=int, default=8)
-    parser.add_argument("--again", action="store_true")
-    parser.add_argument("out", type=Path)
-    parser.add_argument("tapes", nargs="*", type=Path)
-    arguments = parser.parse_args()
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("--work", type=Path, default=Path("build/kswapd-sleep"))
+    options.add_argument("--members", type=int, default=8)
+    options.add_argument("--again", action="store_true")
+    options.add_argument("tapes", nargs="*", type=Path)
+    arguments = options.parse_args()
     if arguments.members < 1:
-        parser.error(f"--members {arguments.members}: at least 1")
+        options.error(f"--members {arguments.members}: at least 1")
     given = [path.stem for path in arguments.tapes] + list(_GUESTS)
     twice = [name for name, times in Counter(given).items() if times > 1]
     if twice:
-        parser.error(f"two recordings are named {twice[0]}; rename one")
+        options.error(f"two recordings are named {twice[0]}; rename one")
     work: Path = arguments.work
     work.mkdir(parents=True, exist_ok=True)
-    tapes = [work / f"{name}.tape" for name in _GUESTS] if arguments.again else record(work)
+    if not arguments.again:
+        record(work)
     found = {}
-    for path in (*tapes, *arguments.tapes):
-        print(f"== {path.stem}: {arguments.members} members of each variant", flush=True)
+    for path in (*(work / f"{name}.tape" for name in _GUESTS), *arguments.tapes):
+        say(f"== {path.stem}: {arguments.members} members of each variant")
         found[path.stem] = measured(Tape(path), arguments.members)
-    text = _PAGE.format(
-        row=_ROW, members=arguments.members, table=_table(found), words=_words(found)
-    )
-    arguments.out.write_text(text)
-    return 0
+    give({"nodes": _nodes(found), "never": _never(found)})
 
 
 if __name__ == "__main__":
-    guest.run("kswapd_sleep", main)
+    run(main)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kill recorders with SIGKILL at random moments, and look at what is left.
 
-    kills.py [--count N] [--seed N] [--json]
+    kills.py [--count N] [--seed N]
 
 The moments take turns: while it starts, once its tape exists; while it records a page-fault storm;
 around the cuts of a rotation; while it defers; while a flight recorder writes a tape; while it
@@ -14,8 +14,8 @@ Needs root.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
+import errno
 import json
 import os
 import random
@@ -24,9 +24,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import program
 
 from pagetape.recording.tape_dir import TapeDir
 from pagetape.schemas.tape import is_tape
@@ -69,10 +72,6 @@ class Kill:
     readable: bool  # each of them
     events: int  # of all tapes together
     wrong: str  # the first thing that was not as it must be; empty if all was well
-
-    @property
-    def good(self) -> bool:
-        return not self.wrong
 
 
 @contextlib.contextmanager
@@ -194,33 +193,38 @@ def kill(moment: str, dice: random.Random, directory: Path, off_s: float = _AIM_
     return Kill(moment, group, after_s, tracing_s, gone_s, tape, readable, events, wrong)
 
 
+def moments(kills: Sequence[Kill]) -> list[list[Any]]:
+    """What the kills at each moment left; without a time, tracing or the instance stayed."""
+    rows = []
+    for moment in dict.fromkeys(one.moment for one in kills):
+        each = [one for one in kills if one.moment == moment]
+        counts = len(each), sum(one.readable for one in each), sum(one.events > 0 for one in each)
+        slowest = [
+            None if None in times else max(filter(None, times), default=0)
+            for times in ([one.tracing_s for one in each], [one.gone_s for one in each])
+        ]
+        wrong = sorted({one.wrong for one in each if one.wrong})
+        rows.append([f"while it {moment}", *counts, *slowest, ", ".join(wrong)])
+    return rows
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = program.parser(__doc__)
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     arguments = parser.parse_args()
     if os.geteuid():
-        print("kills: needs root", file=sys.stderr)
-        return 1
-    dice, moments, kills = random.Random(arguments.seed), list(MOMENTS), []
+        raise PermissionError(errno.EPERM, "needs root")
+    dice, names, kills = random.Random(arguments.seed), list(MOMENTS), []
     for nr in range(arguments.count):
         with tempfile.TemporaryDirectory(prefix="kills-") as directory:
-            kills.append(kill(moments[nr % len(moments)], dice, Path(directory)))
-        print(f"kills: {nr + 1} of {arguments.count}: {kills[-1]}", file=sys.stderr)
-    good = sum(k.good for k in kills)
-    if arguments.json:
-        found = {"kills": len(kills), "good": good, "each": [asdict(k) for k in kills]}
-        print(json.dumps(found, indent=1))
-    else:
-        print(f"{good} of {len(kills)} kills left readable tapes and no tracing")
-    return 0 if good == len(kills) else 1
+            kills.append(kill(names[nr % len(names)], dice, Path(directory)))
+        program.say(f"kills: {nr + 1} of {arguments.count}: {kills[-1]}")
+    columns = ("killed", "recorders", "readable tapes", "with events", "tracing off after, s")
+    more = ("instance gone after, s", "wrong")
+    program.give({"moments": program.table((*columns, *more), moments(kills))})
+    return int(any(one.wrong for one in kills))
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except OSError as e:
-        sys.exit(f"kills: {e}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    program.run(main)

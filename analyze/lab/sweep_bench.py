@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The speed of a sweep: 24 single runs on one tape, on one thread and on every CPU.
 
-    sweep_bench.py [T.tape] [--json] [--repeat N]
+    sweep_bench.py [T.tape] [--repeat N]
 
 Without a tape, it makes one of the storm of replay/bench: 4.9 M events, 6 M page frames.
 It prints the wall time of whole commands, the best of N. A first command prepares the tape
@@ -17,29 +17,28 @@ It prints the wall time of whole commands, the best of N. A first command prepar
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import runpy
 import subprocess
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import program
+
 from pagetape.schemas.tape import Tape, Writer
 
-_ROOT = Path(__file__).parents[2]
-_PAGETAPE = Path(sys.executable).parent / "pagetape"
+_PAGETAPE = program.BIN / "pagetape"
 _POLICIES = "nofragment:mode={off,lowzone,always}"
-_KERNELS = "{4.20,5.0,5.14,6.1,6.5,6.8,6.12.19,6.18}"
+_KERNELS = "{4.20,5.0,5.14,6.1.0,6.5,6.8,6.12.19,6.18}"
 _RUNS = 24
 
 
 def storm(path: Path) -> Path:
     """The storm of the replay's benchmark as a tape."""
-    bench = runpy.run_path(str(_ROOT / "replay/bench/replay_bench.py"))
+    bench = runpy.run_path(str(program.ROOT / "replay/bench/replay_bench.py"))
     facts = {"cpus": 2, "kernel": "6.18.0", "pageblock_order": 9, "nr_orders": 11}
     facts |= {"nodes": [{"id": 0, "cpus": [0, 1], "distance": [10]}]}
     facts |= {"sysctls": {"vm.percpu_pagelist_high_fraction": "1000"}}
@@ -63,7 +62,8 @@ def run(words: Sequence[object], cache: Path) -> tuple[float, int]:
     return time.monotonic() - begin, usage.ru_maxrss * 1024
 
 
-def measure(tape: Path, repeat: int, directory: Path) -> dict[str, Any]:
+def measure(tape: Path, given: argparse.Namespace, directory: Path) -> dict[str, Any]:
+    repeat = given.repeat
     cpus = len(os.sched_getaffinity(0))
     cache = directory / "cache"
     counter = iter(range(1_000_000))
@@ -85,51 +85,44 @@ def measure(tape: Path, repeat: int, directory: Path) -> dict[str, Any]:
     memory = {name: max(one[name][1] for one in rounds) for name in ways}
     opened = Tape(tape)
     zones = [zone for zone in opened.table("zone").to_pylist() if zone["snapshot"] == 0]
+    events = opened.num_rows("event")
+    seconds = best | {"replay": _RUNS * best["replay"]}
+    rows = [
+        {f"{_RUNS} runs": words, "s": seconds[name]}
+        | {"M events/s": _RUNS * events / seconds[name] / 1e6, "memory, MB": memory[name] / 1e6}
+        for name, words in {
+            "one": "pagetape sweep --jobs 1",
+            "all": f"a thread for each of {cpus} CPUs",
+            "together": f"the same, {_RUNS} models at once",
+            "replay": f"{_RUNS} times pagetape replay",
+        }.items()
+    ]
     return {
-        "bench": "sweep",
-        "events": opened.num_rows("event"),
-        "cpus": cpus,
-        "repeat": repeat,
-        "one_s": best["one"],
-        "all_s": best["all"],
-        "together_s": best["together"],
-        "replays_s": _RUNS * best["replay"],
-        "speed_up": best["one"] / best["all"],
-        "all_bytes": memory["all"],
-        "together_bytes": memory["together"],
-        "replay_bytes": memory["replay"],
-        "tape_bytes": opened.bytes,
-        "model_bytes": 16 * sum(zone["spanned"] for zone in zones),
+        "events": events,
+        "repeat": given.repeat,
+        "speed-up": best["one"] / best["all"],
+        "bytes of the tape": opened.bytes,
+        "bytes of the page frames of a model": 16 * sum(zone["spanned"] for zone in zones),
+        "speed": rows,
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+def on(
+    doc: str | None,
+    measure: Callable[[Path, argparse.Namespace, Path], dict[str, Any]],
+    **more: int,
+) -> None:
+    """Measure on the tape of the command line, or on the storm; `more` are options with values."""
+    parser = program.parser(doc)
     parser.add_argument("tape", nargs="?", type=Path)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--repeat", type=int, default=3)
+    for name, value in ({"repeat": 3} | more).items():
+        parser.add_argument(f"--{name}", type=int, default=value)
     given = parser.parse_args()
     with TemporaryDirectory(dir="/var/tmp") as name:
         directory = Path(name)
         tape = given.tape or storm(directory / "storm.tape")
-        found = measure(tape, given.repeat, directory)
-    if given.json:
-        print(json.dumps(found, indent=2))
-        return
-    played = _RUNS * found["events"]
-    print(f"24 runs of {found['events']:,} events, {found['cpus']} CPUs, best of {found['repeat']}")
-    for name, words in (
-        ("one_s", "one thread"),
-        ("all_s", "a thread per CPU"),
-        ("together_s", "the same, 24 models at once"),
-        ("replays_s", "24 times pagetape replay"),
-    ):
-        print(f"  {words:<28} {found[name]:7.1f} s  {played / found[name] / 1e6:6.1f} M events/s")
-    print(f"  speed-up {found['speed_up']:.2f}")
-    figures = [found[name] / 1e6 for name in ("all_bytes", "together_bytes", "replay_bytes")]
-    print("  memory {:,.0f} MB, with 24 models {:,.0f} MB; one replay {:,.0f} MB".format(*figures))
-    print(f"  the page frames of one model are {found['model_bytes'] / 1e6:,.0f} MB of it")
+        program.give(measure(tape, given, directory))
 
 
 if __name__ == "__main__":
-    main()
+    on(__doc__, measure)

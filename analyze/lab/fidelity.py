@@ -1,23 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measure the accuracy of the model on recordings, and write the table of the results.
+"""Measure the accuracy of the model on recordings.
 
-    fidelity.py [--build DIR] [--work DIR] [--only LOAD]... [--unseen] [OUT.md] [RECORDING...]
+    fidelity.py [--build DIR] [--work DIR] [--only LOAD]... [--unseen] [RECORDING...]
 
 Records loads on this machine, each with exact snapshots. Also takes the given recordings:
 tapes, directories of tapes, or directories with a trace.dat (any *.dat) and the /proc files
 that `pagetape import --proc` reads. On each recording the program validates the model
 one step ahead, plays a free run under the tape's own kernel, and compares both with the
-record. The tapes stay in the work directory, with all figures in fidelity.json.
+record. The tapes stay in the work directory.
 
-Recordings of the corpus (corpus.py) have tables of their own, one for each half. The unseen half
-is only named, unless --unseen is given: no one looks at it while the model is changed.
+The unseen half of the corpus (corpus.py) is only named, unless --unseen is given: no one looks at
+it while the model is changed.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import subprocess
 import sys
@@ -28,8 +26,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import accuracy
 import corpus
-import table
+import program
+from program import say
 
 from pagetape.asking.database import Database
 from pagetape.asking.query import reports
@@ -41,7 +41,6 @@ from pagetape.replaying.validation import inferred, preferences, validate
 from pagetape.schemas.tape import Tape, TapeError, is_tape
 from pagetape.tapes.info import describe
 
-BIN = Path(sys.executable).parent
 HERE = Path(__file__).parent
 
 # Free runs of one recording that differ by a few changes, see replaying/ensemble.py.
@@ -109,15 +108,15 @@ def record(load: Load, build: Path, work: Path) -> Recording:
         Path("/proc/sys/vm/drop_caches").write_text("1")
     hog = hogging(build, load.hog_mib)
     with TemporaryDirectory(dir=work, prefix=f"{load.name}-") as files, hog:
-        argv = [BIN / "pagetape", "record", "-o", tape, "--force", "--"]
-        subprocess.run([*argv, *load.command(build.absolute(), files)], check=True)
+        command = load.command(build.absolute(), files)
+        program.run_pagetape("record", "-o", tape, "--force", "--", *command)
     return Recording(load.name, load.words, load.quiet, tape)
 
 
 def given(path: Path, work: Path) -> Iterator[Recording]:
     """The recordings at a path; those of an earlier run include its directory's name."""
     if is_tape(path):
-        for one in (*corpus.drawn(), *corpus.drawn(corpus.EXTRA)):
+        for one in corpus.recordings():
             if one.name == path.stem:
                 yield Recording(one.name, one.words, False, path, one.half)
                 return
@@ -131,8 +130,7 @@ def given(path: Path, work: Path) -> Iterator[Recording]:
     for dat in found:
         name = path.name if len(found) == 1 else f"{path.name}-{dat.stem}"
         tape = work / f"{name}.tape"
-        argv = [BIN / "pagetape", "import", dat, "--proc", path, "-o", tape, "--force"]
-        subprocess.run(argv, check=True)
+        program.run_pagetape("import", dat, "--proc", path, "-o", tape, "--force")
         yield Recording(name, "", False, tape)
     if path.is_dir() and not found:
         for inside in sorted(path.iterdir()):
@@ -191,14 +189,13 @@ def measure(recording: Recording, work: Path) -> dict[str, Any]:
     }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+def main() -> None:
+    parser = program.parser(__doc__)
     parser.add_argument("--build", type=Path, default=Path("build/release"))
     parser.add_argument("--work", type=Path, default=Path("build/fidelity"))
     loads = [*(load.name for load in LOADS), "none"]
     parser.add_argument("--only", action="append", choices=loads)
     parser.add_argument("--unseen", action="store_true")
-    parser.add_argument("out", type=Path)
     parser.add_argument("recordings", nargs="*", type=Path)
     arguments = parser.parse_args()
     work: Path = arguments.work
@@ -206,7 +203,7 @@ def main() -> int:
     recordings = []
     for load in LOADS:
         if not arguments.only or load.name in arguments.only:
-            print(f"== {load.name}: {load.words}", flush=True)
+            say(f"== {load.name}: {load.words}")
             recordings.append(record(load, arguments.build, work))
     for path in arguments.recordings:
         recordings += given(path, work)
@@ -215,21 +212,10 @@ def main() -> int:
         if recording.half == "unseen" and not arguments.unseen:
             results.append(named(recording))
             continue
-        print(f"== the model on {recording.name}", flush=True)
+        say(f"== the model on {recording.name}")
         results.append(measure(recording, work))
-    (work / "fidelity.json").write_text(json.dumps(results, indent=1) + "\n")
-    old = arguments.out.read_text("utf-8") if arguments.out.exists() else ""
-    intervals = old[old.index(table.INTERVALS) :] if table.INTERVALS in old else ""
-    arguments.out.write_text(table.markdown(results) + (intervals and f"\n{intervals}"))
-    return 0
+    program.give(accuracy.tables(results))
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except subprocess.CalledProcessError as e:
-        sys.exit(f"fidelity: {' '.join(map(str, e.cmd))}: exit status {e.returncode}")
-    except OSError as e:
-        sys.exit(f"fidelity: {e.strerror or e}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    program.run(main)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the programs of the laboratory share: arguments, the end of a program, and its result.
+
+A program that measures prints one JSON object on stdout, and its progress on stderr. lab.py runs
+it, and stores the result as tables of results.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+
+
+def parser(doc: str | None) -> argparse.ArgumentParser:
+    """A parser with the docstring of a program as its help."""
+    summary, _, rest = (doc or "").partition("\n\n")
+    return argparse.ArgumentParser(
+        description=summary, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, Any]:
+    """A table of a result."""
+    return {"columns": list(columns), "rows": [list(row) for row in rows]}
+
+
+def say(text: str) -> None:
+    """A line of progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def give(result: Any) -> None:
+    """Print the result."""
+    print(json.dumps(result))
+
+
+def run_pagetape(*words: object) -> None:
+    """Run a command of pagetape; what it prints goes to stderr. CalledProcessError if it fails."""
+    subprocess.run([BIN / "pagetape", *map(str, words)], check=True, stdout=sys.stderr)
+
+
+def failed(error: subprocess.CalledProcessError) -> str:
+    """The program that failed, and the last line of what it printed about it."""
+    said = (error.stderr or "").strip().splitlines()
+    return f"{Path(error.cmd[0]).name}: {said[-1] if said else f'exit status {error.returncode}'}"
+
+
+def run(main: Callable[[], int | None]) -> None:
+    """Run a program and end the process; what the caller or the machine did wrong is one line."""
+    name = Path(sys.argv[0]).stem
+    try:
+        sys.exit(main())
+    except subprocess.CalledProcessError as e:
+        sys.exit(f"{name}: {failed(e)}")
+    except subprocess.TimeoutExpired as e:
+        sys.exit(f"{name}: {e.cmd[0]} did not finish in {e.timeout:.0f} s")
+    except OSError as e:
+        sys.exit(f"{name}: {e.strerror or e}")
+    except ValueError as e:
+        sys.exit(f"{name}: {e}")
+    except KeyboardInterrupt:
+        sys.exit(130)
