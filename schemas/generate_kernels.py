@@ -31,16 +31,16 @@ def values(feature: Toml) -> list[Toml]:
 
 def constant(row: Toml, feature: Toml, value: object) -> str:
     """The C constant of a row's value; ValueError if the feature does not have it."""
-    names = [one["name"] for one in values(feature)]
-    good = value in names
-    if names == ["false", "true"]:
+    found = values(feature)
+    if found is _YES_NO:
         good = isinstance(value, bool)
-        value = str(value).lower()
-    elif not names:
+    elif found:
+        good = value in [one["name"] for one in found]
+    else:
         good = type(value) is int and 0 <= value <= _BYTE
     if not good:
         raise ValueError(f"row {row['name']}: {feature['name']} cannot be {value!r}")
-    return str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def rules(kernels: Toml) -> dict[str, dict[str, str]]:

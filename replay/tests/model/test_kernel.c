@@ -4,6 +4,8 @@
 #include "toy.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 static void releases_find_their_row(void)
 {
