@@ -73,7 +73,9 @@ def first_releases(rows: list[Toml]) -> list[tuple[tuple[int, ...], str]]:
             numbers = tuple(int(number) for number in text.split("."))
             release = (*numbers, 0, 0)[:3]
             if release in found:
-                raise ValueError(f"{text} is the first release of {found[release]} and {row['name']}")
+                raise ValueError(
+                    f"{text} is the first release of {found[release]} and {row['name']}"
+                )
             found[release] = row["name"]
     return sorted(found.items())
 

@@ -85,7 +85,11 @@ def test_a_feature_changes_with_its_release(
 def test_what_a_release_shows() -> None:
     """zoneinfo_show_print, 5.16; enum compact_result, 4.8."""
     shows = kernel_rows.shows
-    assert [shows(r, "zoneinfo_boost") for r in ("5.15.9-1", "5.16", "6.1-rc7")] == [False, True, True]
+    assert [shows(r, "zoneinfo_boost") for r in ("5.15.9-1", "5.16", "6.1-rc7")] == [
+        False,
+        True,
+        True,
+    ]
     assert [shows(r, "compact_results") for r in ("4.7.10", "4.8.0")] == [False, True]
     assert shows(None, "zoneinfo_boost") is None
     assert shows("mine", "zoneinfo_boost") is None
@@ -97,13 +101,6 @@ def test_the_fallback_policy_has_the_row_that_the_file_names() -> None:
     assert [p["default"] for p in policy["params"] if p["name"] == "kernel"] == [default]
     assert fallback_unit.of_run("6.1.192", ("fallback",)) == fallback_unit.of_row(default)
     assert f"| `fallback` | `kernel={default}` or any row |" in (DOCS / "policies.md").read_text()
-
-
-def test_the_readme_counts_the_rows() -> None:
-    first, *_, last = (row.name for row in kernel_rows.known())
-    text = " ".join((DOCS.parent / "README.md").read_text().split())
-    assert f"{len(kernel_rows.known())} rows of rules, from {first} to {last} (" in text
-    assert f"newer than {last} is played by the rules of {last}." in text
 
 
 def test_the_releases_of_the_entries_are_those_of_the_engine() -> None:

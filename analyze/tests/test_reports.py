@@ -448,7 +448,11 @@ def test_results_of_compaction_have_their_numbers_since_4_8(
     areas = [area(0, 1, order, 4096 if order == 0 else 0) for order in range(11)]
     events = [compact(2, "suitable", 4)]
     tape = make(
-        tmp_path / "t.tape", {"kernel": kernel}, event=[alloc(1, 1)], free_area=areas, compaction=events
+        tmp_path / "t.tape",
+        {"kernel": kernel},
+        event=[alloc(1, 1)],
+        free_area=areas,
+        compaction=events,
     )
     row = next(r for r in ask("frag.threshold", tape) if r["page_order"] == 9)
     assert row["checks"] == checks

@@ -38,9 +38,9 @@ struct kernel_start {
 	const struct kernel *kernel;
 };
 
-extern const struct kernel kernels[];    /* oldest row first, ends with a NULL name */
-extern const char *const kernel_names[]; /* of the same rows; ends with NULL */
-extern const struct feature features[];  /* ends with a NULL name */
+extern const struct kernel kernels[];             /* oldest row first, ends with a NULL name */
+extern const char *const kernel_names[];          /* of the same rows; ends with NULL */
+extern const struct feature features[];           /* ends with a NULL name */
 extern const struct kernel_start kernel_starts[]; /* oldest first, ends with a NULL kernel */
 
 /* The row of that name, or -ENOENT with a list of the names. */

@@ -31,7 +31,6 @@ from typing import Any, NamedTuple, TypeVar
 import duckdb
 import pyarrow as pa
 
-from pagetape import _replay
 from pagetape.answer import Answer
 from pagetape.asking import query
 from pagetape.asking.spill_dir import spill_dir
@@ -58,6 +57,7 @@ _LISTS = re.compile(
     r"|(duckdb|pg|sqlite)_\w+)\b",
     re.IGNORECASE,
 )
+
 
 def _kernel_fields() -> list[pa.Field[Any]]:
     """The columns about the kernel: the features of its row, by the names of their values, and what

@@ -39,7 +39,8 @@ def names() -> dict[str, str]:
 
 
 def _doc(field: pa.Field[Any]) -> str:
-    return (field.metadata or {}).get(b"doc", b"").decode()
+    metadata: dict[bytes, bytes] = field.metadata or {}
+    return metadata.get(b"doc", b"").decode()
 
 
 def columns(name: str) -> list[tuple[str, str, str]]:

@@ -59,7 +59,7 @@ def _sampled(marks: bool) -> list[str]:
 
 
 def _has_plain_marks(tape: Tape) -> bool:
-    """Whether the sampled watermarks are without the boost, which /proc/zoneinfo shows beside them."""
+    """Whether the sampled watermarks are without the boost: /proc/zoneinfo shows it beside them."""
     return bool(kernel_rows.shows(kernel_rows.release(tape), "zoneinfo_boost"))
 
 

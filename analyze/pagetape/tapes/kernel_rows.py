@@ -125,7 +125,7 @@ def shows(text: str | None, interface: str) -> bool | None:
     """Whether a release has an interface; None for an unknown release."""
     release = _release(text or "")
     since = next(one.since for one in interfaces() if one.name == interface)
-    return release and release >= _whole(_release(since) or ())
+    return None if release is None else release >= _whole(_release(since) or ())
 
 
 def _release(text: str) -> Release | None:

@@ -45,7 +45,8 @@ static void releases_find_their_row(void)
 	struct error err;
 
 	for (k = kernels; k->name; k++)
-		used += (size_t)snprintf(every_row + used, sizeof(every_row) - used, " %s", k->name);
+		used += (size_t)snprintf(every_row + used, sizeof(every_row) - used, " %s",
+					 k->name);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		check(!kernel_for_release(&k, cases[i].release, &err));
 		check_text(k->name, cases[i].row);
