@@ -198,13 +198,16 @@ def test_an_added_row_reaches_c(added: Path, tmp_path: Path) -> None:
     subprocess.run(words, cwd=tmp_path, check=True)
     said = subprocess.run(tmp_path / "print", capture_output=True, text=True, check=True).stdout
     default = tomllib.loads(KERNELS.read_text())["default_fallback"]
-    assert said == f"9.9 9.9 1 77 1 1 1\n{default}\n"  # the last two from the row before
+    before = kernel_rows.rules(kernel_rows.known()[-1].name)
+    inherited = f"{before['skip_awake_nodes']:d} {before['decay'] == 'DECAY_PIECES':d}"
+    assert said == f"9.9 9.9 1 77 1 {inherited}\n{default}\n"
 
 
 def test_an_added_row_reaches_python_and_sql(
     added: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tomllib.loads(added.read_text())
+    before = kernel_rows.rules(kernel_rows.known()[-1].name)
     caches: tuple[Any, ...] = (kernel_rows.known, kernel_rows._all_spans, kernel_rows._looked_at)
     for function in caches:
         function.cache_clear()
@@ -212,15 +215,15 @@ def test_an_added_row_reaches_python_and_sql(
     try:
         assert kernel_rows.named("9.9") == "9.9 (9.9.0 and later)"
         assert kernel_rows.within("9.9") == ["9.9"]
-        assert kernel_rows.rules("9.9")["decay"] == "DECAY_PIECES"
+        assert kernel_rows.rules("9.9")["decay"] == before["decay"]
         run = {"kernel": "9.9", "own": True, "policies": [], "reclaim": "R0", "tier": "A"}
         with Writer(tmp_path / "t.tape", {"kernel": "9.9.1", "replay": run}):
             pass
-        columns = "kernel_row, pcp_lists, compact_gap_max, cold_pages, skip_awake_nodes"
+        columns = "kernel_row, pcp_lists, compact_gap_max, cold_pages, decay"
         with Database([Tape(tmp_path / "t.tape")]) as db:
             lists = "[has_lists(0, 9, pcp_lists), has_lists(1, 9, pcp_lists)]"
             rows = db.ask(f"SELECT {columns}, {lists} FROM machine").rows
-        assert rows == [("9.9", "PCP_LISTS_3", 77, True, True, [True, False])]
+        assert rows == [("9.9", "PCP_LISTS_3", 77, True, before["decay"], [True, False])]
     finally:
         monkeypatch.undo()
         for function in caches:
