@@ -176,10 +176,9 @@ int main(void)
 
 @pytest.fixture
 def added(tmp_path: Path) -> Path:
-    """kernels.toml with one row more, before the features."""
-    before, mark, after = KERNELS.read_text().partition("\n[[feature]]\n")
+    """kernels.toml with one row more."""
     path = tmp_path / "kernels.toml"
-    path.write_text(before + ROW + mark + after)
+    path.write_text(KERNELS.read_text() + ROW)
     return path
 
 
