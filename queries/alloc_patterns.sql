@@ -43,7 +43,7 @@ WITH step AS (
     FROM event
     JOIN machine USING (tape)
     WHERE kind IN ('alloc', 'free') AND pfn IS NOT NULL
-      AND has_lists(page_order, pageblock_order, kernel_version)
+      AND has_lists(page_order, pageblock_order, pcp_lists)
     GROUP BY tape, cpu, ms
 ),
 

@@ -100,7 +100,7 @@ begun AS (
 run AS MATERIALIZED (
     SELECT back, sum(nr)::BIGINT AS nr
     FROM begun
-    JOIN machine AS m ON has_lists(page_order, m.pageblock_order, m.kernel_version)
+    JOIN machine AS m ON has_lists(page_order, m.pageblock_order, m.pcp_lists)
     GROUP BY back
 ),
 

@@ -16,7 +16,7 @@ def kernels() -> list[dict[str, Any]]:
     """Rows of the feature matrix: name, doc, and every feature with its value."""
 
 def kernel_rules(name: str) -> dict[str, str | int | bool]:
-    """The features of a row; values are the constants of replay/model/kernel.h, numbers and
+    """The features of a row; values are the constants of kernel_rows.h, numbers and
     booleans. EngineError if there is no such row."""
 
 class UsableMemory(TypedDict):

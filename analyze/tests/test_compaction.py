@@ -243,6 +243,16 @@ def test_only_a_request_captures_a_page(tmp_path: Path) -> None:
         assert len(ask(tape, "extfrag.captures")) == captures
 
 
+@pytest.mark.parametrize(("kernel", "captures"), [("6.14.0", 0), ("6.15.0", 1), ("mine", 0)])
+def test_a_capture_has_an_event_since_6_15(tmp_path: Path, kernel: str, captures: int) -> None:
+    """compaction_capture, 6.15."""
+    taken = {"page_order": 9, "fallback_order": 9, "fallback_migratetype": "UNMOVABLE"}
+    pages = [event(15, "alloc_extfrag", change_ownership=True, **taken)]
+    rows = [asks(9), *run(10, 20, WORKER, 9)]
+    tape = made(tmp_path / "t.tape", {"kernel": kernel}, event=pages, compaction=rows)
+    assert len(ask(tape, "extfrag.captures")) == captures
+
+
 @pytest.mark.parametrize(("mode", "waits"), [("0", 0), ("1", 1), ("", 1)])
 def test_node_reclaim_is_asked_for_where_the_mode_is_off(
     mode: str, waits: int, tmp_path: Path

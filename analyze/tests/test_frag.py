@@ -158,6 +158,8 @@ def test_drained_lists_merge_as_buddies_do(tmp_path: Path) -> None:
         ("6.18.44", 20, 80, 90),
         ("6.18.44", 95, 5, 7),
         ("6.18.44", 100, 0, 0),
+        ("6.16.0", 95, 5, 7),  # fragmentation_score_wmark, 6.16
+        ("6.15.11", 95, 5, 15),
         ("6.14.0", 20, 80, 90),
         ("6.14.0", 100, 5, 15),
         ("6.14.0", 0, 100, 100),
@@ -195,6 +197,15 @@ def test_a_small_zone_weighs_little_in_the_score_of_its_node(tmp_path: Path) -> 
     assert {name: row["score"] for name, row in rows.items()} == {None: 99, "DMA": 0, "NORMAL": 100}
     assert rows[None]["starts"] is True
     assert rows["NORMAL"]["starts"] is None
+
+
+@pytest.mark.parametrize(("kernel", "starts"), [("5.8.18", False), ("5.9.0", True)])
+def test_proactive_compaction_exists_since_5_9(tmp_path: Path, kernel: str, starts: bool) -> None:
+    """should_proactive_compact_node, 5.9."""
+    areas = free_area([9] + [0] * 10)
+    zones = [zone("NORMAL", 100_000)]
+    path = tape(tmp_path / "t.tape", {"kernel": kernel}, zone=zones, free_area=areas)
+    assert [r["starts"] for r in report(path, "frag.score") if r["zone"] is None] == [starts]
 
 
 def test_a_replay_shows_what_lives_in_the_pageblocks(

@@ -10,6 +10,7 @@ from pagetape.asking import query
 from pagetape.asking.database import Database
 from pagetape.schemas import ZONES
 from pagetape.schemas.tape import Tape
+from pagetape.tapes import kernel_rows
 
 VALUES: dict[str, Any] = {"machine_pid": 1 << 23, "zones": list(ZONES), "bin_ns": 1000}
 
@@ -32,15 +33,16 @@ def test_an_internal_query_is_neither_report_nor_view() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "orders"),
+    ("release", "orders"),
     [
-        ("5013", {0}),
-        ("5014", {0, 1, 2, 3, 9}),
-        ("6018", {0, 1, 2, 3, 9}),
-        ("NULL", {0, 1, 2, 3, 9}),
+        ("2.6.31", {0}),
+        ("5.13.19", {0}),
+        ("5.14.0", {0, 1, 2, 3, 9}),
+        ("6.18.1", {0, 1, 2, 3, 9}),
     ],
 )
-def test_orders_have_lists_by_their_kernel(version: str, orders: set[int], empty: Path) -> None:
+def test_orders_have_lists_by_their_kernel(release: str, orders: set[int], empty: Path) -> None:
+    lists = kernel_rows.rules(str(kernel_rows.of_release(release)))["pcp_lists"]
     with Database([Tape(empty)]) as db:
-        answer = db.ask(f"SELECT r FROM range(11) AS t (r) WHERE has_lists(r, 9, {version})")
+        answer = db.ask(f"SELECT r FROM range(11) AS t (r) WHERE has_lists(r, 9, '{lists}')")
     assert {row[0] for row in answer.rows} == orders

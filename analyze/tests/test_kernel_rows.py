@@ -10,7 +10,10 @@ import pytest
 import pagetape as api
 from pagetape import _replay
 from pagetape.schemas.tape import Tape, Writer
-from pagetape.tapes import kernel_rows
+from pagetape.tapes import fallback_unit, kernel_rows
+
+DOCS = Path(__file__).parents[2] / "docs"
+
 
 Run = Callable[..., Any]
 
@@ -44,6 +47,62 @@ def test_every_row_of_the_engine_has_an_entry() -> None:
     assert [row.name for row in kernel_rows.known()] == [row["name"] for row in _replay.kernels()]
 
 
+def test_the_features_of_the_entries_are_those_of_the_engine() -> None:
+    for row in kernel_rows.known():
+        assert kernel_rows.rules(row.name) == _replay.kernel_rules(row.name)
+
+
+def test_a_row_lists_no_feature_that_it_does_not_change() -> None:
+    """The first row lists what differs from the first values."""
+    first = {feature.name: feature.first for feature in kernel_rows.features()}
+    last = None
+    for row in kernel_rows.known():
+        before = row.before or last
+        old = kernel_rows.rules(before) if before else first
+        assert not [name for name, value in row.features.items() if old[name] == value], row.name
+        last = row.name
+
+
+# The function that a change was read from, and the first release that has it.
+@pytest.mark.parametrize(
+    ("function", "feature", "before", "since", "values"),
+    [
+        ("order_to_pindex", "pcp_lists", "5.13.19", "5.14.0", ("PCP_LISTS_3", "PCP_LISTS_15")),
+        ("should_proactive_compact_node", "proactive", "5.8.18", "5.9.0",
+         ("PROACTIVE_NONE", "PROACTIVE_FROM_5")),
+        ("fragmentation_score_wmark", "proactive", "6.15.11", "6.16.0",
+         ("PROACTIVE_FROM_5", "PROACTIVE_LEEWAY")),
+        ("compaction_capture", "capture", "6.14.6", "6.15.0", ("CAPTURE_SILENT", "CAPTURE_TRACED")),
+    ],
+)  # fmt: skip
+def test_a_feature_changes_with_its_release(
+    function: str, feature: str, before: str, since: str, values: tuple[str, str]
+) -> None:
+    for release, value in zip((before, since), values, strict=True):
+        assert _replay.kernel_rules(_replay.kernel_for_release(release))[feature] == value, function
+
+
+def test_what_a_release_shows() -> None:
+    """zoneinfo_show_print, 5.16; enum compact_result, 4.8."""
+    shows = kernel_rows.shows
+    assert [shows(r, "zoneinfo_boost") for r in ("5.15.9-1", "5.16", "6.1-rc7")] == [
+        False,
+        True,
+        True,
+    ]
+    assert [shows(r, "compact_results") for r in ("4.7.10", "4.8.0")] == [False, True]
+    assert shows(None, "zoneinfo_boost") is None
+    assert shows("mine", "zoneinfo_boost") is None
+
+
+def test_the_fallback_policy_has_the_row_that_the_file_names() -> None:
+    policy = next(p for p in _replay.policies() if p["name"] == "fallback")
+    default = kernel_rows.default_fallback()
+    assert [p["default"] for p in policy["params"] if p["name"] == "kernel"] == [default]
+    assert fallback_unit.of_run("6.1.192", ("fallback",)) == fallback_unit.of_row(default)
+    assert f"| `fallback` | `kernel={default}` or any row |" in (DOCS / "policies.md").read_text()
+
+
 def test_the_releases_of_the_entries_are_those_of_the_engine() -> None:
     starts = sorted((numbers(text), row.name) for row in kernel_rows.known() for text in row.since)
     minors = {2: range(6, 7), 4: range(21), 5: range(21), 6: range(21), 7: range(12)}
@@ -59,14 +118,14 @@ def test_a_less_sure_feature_is_a_change_of_its_row() -> None:
     described = {row["name"]: row for row in kernel_rows.described()}
     for row in kernel_rows.known():
         changes = {change["feature"]: change["sure"] for change in described[row.name]["changes"]}
-        assert row.changes.keys() <= changes.keys(), row.name
-        for feature, sure in row.changes.items():
+        assert row.less_sure.keys() <= changes.keys(), row.name
+        for feature, sure in row.less_sure.items():
             assert changes[feature] == kernel_rows.SURE[sure] != kernel_rows.SURE[row.sure]
 
 
 def test_the_evidence_of_a_row_is_from_its_own_releases() -> None:
     for row in kernel_rows.known():
-        assert row.source or row.image
+        assert row.source or row.image or row.note
         for release in (*row.source, *row.image):
             assert kernel_rows.of_release(release) == row.name
 
@@ -205,7 +264,7 @@ def test_a_given_kernel_has_a_warning_of_its_own(
     tape = released("6.18.1")
     found = pagetape("replay", tape, "--kernel", "5.15", "--json").json
     assert found["kernel_warnings"] == [
-        "played by the rules of 5.14 (5.13.0 to 5.17.y): nobody read the source of 5.15"
+        "played by the rules of 5.14 (5.14.0 to 5.17.y): nobody read the source of 5.15"
     ]
 
 

@@ -91,6 +91,9 @@ def test_rows_without_a_zone_are_no_limits(tmp_path: Path) -> None:
 
 
 def test_marks_that_contain_a_boost_are_not_limits(tmp_path: Path) -> None:
+    """zoneinfo_show_print has the boost beside the marks since 5.16."""
     parameter = [sampled(6 * S, 60, "wmark_low", 100), sampled(6 * S, 60, "managed", 5)]
-    rows = found(tmp_path / "t.tape", "5.10.0", parameter=parameter)
-    assert rows == [(60, "NORMAL", "managed", 5)]
+    for kernel, limits in (("5.10.0", 1), ("5.15.200", 1), ("5.16.0", 2), ("mine", 1)):
+        rows = found(tmp_path / f"{kernel}.tape", kernel, parameter=parameter)
+        assert rows[-1] == (60, "NORMAL", "managed", 5)
+        assert len(rows) == limits, kernel

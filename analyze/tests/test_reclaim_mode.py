@@ -99,7 +99,7 @@ def test_the_engines_list_names_the_parameters_that_change_the_tier() -> None:
 
 
 def test_kernel_rows_act_through_reclaim_where_its_features_differ() -> None:
-    """A new feature of reclaim or compaction is in FOR_EACH_RECLAIM_FEATURE of kernel.h."""
+    """A new feature of reclaim or compaction has `reclaim` in schemas/kernels.toml."""
     of_reclaim = re.compile(r"boost|kswapd|kcompactd|compact|proactive|whole|node_reclaim")
     rows = _replay.kernels()
     skip = {"highatomic_whole_chunk", "retype_whole_chunk", "skip_awake_nodes"}

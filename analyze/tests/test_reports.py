@@ -440,6 +440,24 @@ def test_advice_on_extfrag_threshold(
     assert row["threshold"] == 500 and row["moments"] == 1
 
 
+@pytest.mark.parametrize(("kernel", "checks"), [("4.7.10", None), ("4.8.0", 1), ("mine", 1)])
+def test_results_of_compaction_have_their_numbers_since_4_8(
+    kernel: str, checks: int | None, tmp_path: Path
+) -> None:
+    """enum compact_result, 4.8."""
+    areas = [area(0, 1, order, 4096 if order == 0 else 0) for order in range(11)]
+    events = [compact(2, "suitable", 4)]
+    tape = make(
+        tmp_path / "t.tape",
+        {"kernel": kernel},
+        event=[alloc(1, 1)],
+        free_area=areas,
+        compaction=events,
+    )
+    row = next(r for r in ask("frag.threshold", tape) if r["page_order"] == 9)
+    assert row["checks"] == checks
+
+
 def test_traffic_of_the_lists_by_cpu_and_second(tmp_path: Path) -> None:
     events = [taken(0, 1), taken(0.1, 1), given(0.2, 1), taken(1.5, 1) | {"cpu": 1}]
     events = [e | {"pfn": 3} for e in events]

@@ -31,6 +31,7 @@ ASOF JOIN (FROM compaction_run WHERE who = 'direct' AND from_ts IS NOT NULL) AS 
 JOIN machine AS m ON m.tape = f.tape
 WHERE f.ts <= coalesce(c.until_ts, f.ts)
   AND f.alloc_order = f.fallback_order
-  AND m.kernel_version >= 6015
+  AND m.kernel_row IS NOT NULL
+  AND m.capture = 'CAPTURE_TRACED'
 GROUP BY ALL
 ORDER BY nr DESC, alloc_migratetype, fallback_migratetype, alloc_order, f.kind

@@ -5,8 +5,8 @@
 -- If the node's score is above `high`, kcompactd starts, unless kswapd runs. It compacts each
 -- zone until the zone's score is at most `low`. kcompactd checks every 500 ms; after a run
 -- that did not lower the score, the next check is 32 s later. Proactive compaction exists
--- since 5.9. For vm.compaction_proactiveness above 80, the distance from `low` to `high` was
--- read from the sources of 6.14 and 6.18; the report assumes that it changed with 6.16.
+-- since 5.9. Since 6.16, `high` is nearer to `low` if vm.compaction_proactiveness is above 80, and
+-- `low` may be below 5 (fragmentation_score_wmark, feature `proactive` of `pagetape kernels`).
 --
 -- Tier: A
 --
@@ -26,14 +26,14 @@ WITH knob AS (
     SELECT
         tape,
         start_ts,
-        kernel_version,
+        proactive,
         pageblock_order,
         coalesce($proactiveness, compaction_proactiveness, 20) AS proactiveness,
         CASE
-            WHEN kernel_version >= 6016 THEN 100 - proactiveness
+            WHEN proactive = 'PROACTIVE_LEEWAY' THEN 100 - proactiveness
             ELSE greatest(100 - proactiveness, 5)
         END AS low,
-        CASE WHEN kernel_version >= 6016 THEN least(10, low // 2) ELSE 10 END AS leeway
+        CASE WHEN proactive = 'PROACTIVE_LEEWAY' THEN least(10, low // 2) ELSE 10 END AS leeway
     FROM machine
 ),
 
@@ -74,7 +74,7 @@ SELECT
     k.low::BIGINT AS low,
     least(k.low + k.leeway, 100)::BIGINT AS high,
     CASE
-        WHEN e.zone IS NULL THEN k.proactiveness > 0 AND k.kernel_version >= 5009 AND e.score > least(k.low + k.leeway, 100)
+        WHEN e.zone IS NULL THEN k.proactiveness > 0 AND k.proactive != 'PROACTIVE_NONE' AND e.score > least(k.low + k.leeway, 100)
     END AS starts
 FROM every AS e
 JOIN knob AS k USING (tape)

@@ -40,7 +40,7 @@
 --   age_s             DOUBLE     Median age of that index, in seconds.
 --   advice            VARCHAR    The conclusion, in words.
 WITH setting AS (
-    SELECT tape, coalesce($threshold::BIGINT, extfrag_threshold, 500)::BIGINT AS threshold, start_ts, kernel_version
+    SELECT tape, coalesce($threshold::BIGINT, extfrag_threshold, 500)::BIGINT AS threshold, start_ts, compact_results
     FROM machine
 ),
 
@@ -69,7 +69,7 @@ counted AS (
     GROUP BY ALL
 ),
 
--- enum compact_result has had these numbers since 4.8.
+-- Only where enum compact_result has these numbers.
 result AS (
     SELECT
         c.tape,
@@ -84,7 +84,7 @@ result AS (
     WHERE c.kind IN ('suitable', 'finished')
       AND c.page_order > 3
       AND c.node >= 0
-      AND coalesce(s.kernel_version, 6001) >= 4008
+      AND coalesce(s.compact_results, true)
 ),
 
 ended AS (

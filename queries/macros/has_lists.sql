@@ -1,10 +1,9 @@
--- Whether blocks of an order have per-CPU lists: order 0; since 5.14 also orders 1 to 3 and pageblocks.
+-- Whether blocks of an order have per-CPU lists: order 0; by most kernel rows also orders 1 to 3 and pageblocks.
 --
--- Arguments are the order, the order of a pageblock, and the kernel's version as in the view machine:
--- null counts as since 5.14.
-CREATE TEMP MACRO has_lists(page_order, pageblock_order, kernel_version) AS
+-- Arguments are the order, the order of a pageblock, and the feature `pcp_lists` as in the view machine.
+CREATE TEMP MACRO has_lists(page_order, pageblock_order, pcp_lists) AS
 page_order = 0
 OR (
-    coalesce(kernel_version, 5014) >= 5014
+    pcp_lists NOT IN ('PCP_LISTS_1', 'PCP_LISTS_3')
     AND (page_order <= 3 OR page_order IS NOT DISTINCT FROM pageblock_order)
 )

@@ -2,7 +2,8 @@
 --
 -- Read `percent` first: the share of correct predictions. A decision is unknown if the tape
 -- has not yet shown the state that the decision depends on, as at the start of a recording
--- without an exact snapshot.
+-- without an exact snapshot. `percent` leaves unknown decisions out; `pagetape validate` prints shares
+-- of all decisions.
 --
 -- Tier: A
 --
@@ -18,7 +19,7 @@
 --   exact     BIGINT     Decisions predicted correctly.
 --   wrong     BIGINT     Decisions predicted wrongly.
 --   unknown   BIGINT     Decisions without a prediction.
---   percent   DOUBLE     exact / (exact + wrong), in percent, rounded down.
+--   percent   DOUBLE     Share of the predicted decisions, exact / (exact + wrong), in percent, rounded down.
 SELECT
     CASE WHEN $interval_ms::BIGINT > 0
         THEN (ts - (SELECT min(ts) FROM exactness))::BIGINT // (1000000 * $interval_ms::BIGINT)

@@ -42,7 +42,7 @@ WITH counted AS (
     JOIN machine AS m USING (tape)
     WHERE e.kind IN ('alloc', 'free', 'alloc_zone_locked', 'pcpu_drain')
       AND e.pfn IS NOT NULL
-      AND has_lists(e.page_order, m.pageblock_order, m.kernel_version)
+      AND has_lists(e.page_order, m.pageblock_order, m.pcp_lists)
     GROUP BY ALL
 )
 

@@ -72,7 +72,7 @@ captured AS (
             e.kind,
             e.pfn,
             e.page_order,
-            has_lists(e.page_order, m.pageblock_order, m.kernel_version) AS lists,
+            has_lists(e.page_order, m.pageblock_order, m.pcp_lists) AS lists,
             coalesce(lag(e.kind::VARCHAR) OVER (PARTITION BY e.tape, e.pfn, e.page_order ORDER BY e.ts), '') AS last_kind
         FROM event AS e
         JOIN machine AS m USING (tape)
@@ -129,7 +129,7 @@ step AS (
     WHERE e.page_order < 20
       AND (
             e.kind IN ('alloc_zone_locked', 'pcpu_drain')
-            OR (e.kind = 'free' AND NOT has_lists(e.page_order, m.pageblock_order, m.kernel_version))
+            OR (e.kind = 'free' AND NOT has_lists(e.page_order, m.pageblock_order, m.pcp_lists))
       )
     UNION ALL
     SELECT tape, ts, pfn, -(1::BIGINT << page_order::INTEGER)

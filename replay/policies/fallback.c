@@ -74,7 +74,7 @@ static void count_decided(struct policy *self, const struct model *m, const stru
 }
 
 static const struct policy_param params[] = {
-	{"kernel", 0, NR_KERNELS - 1, NR_KERNELS - 1, offsetof(struct fallback, kernel),
+	{"kernel", 0, NR_KERNELS - 1, DEFAULT_FALLBACK_KERNEL, offsetof(struct fallback, kernel),
 	 kernel_names,
 	 "Kernel row whose fallback rules apply; `pagetape policies` lists the rows."},
 	{0},

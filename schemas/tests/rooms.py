@@ -26,7 +26,7 @@ class Symbols(NamedTuple):
 
 Rooms = Mapping[str, list[str]]  # room -> the rooms that it may use
 
-GENERATED = {"tables.h", "policies/policy_list.h"}
+GENERATED = {"tables.h", "kernel_rows.h", "policies/policy_list.h"}
 # The policies include the model's headers as a policy outside the tree does, without a room.
 WITHOUT_PREFIX = {"policies": ["model"]}
 

@@ -31,7 +31,6 @@ from typing import Any, NamedTuple, TypeVar
 import duckdb
 import pyarrow as pa
 
-from pagetape import _replay
 from pagetape.answer import Answer
 from pagetape.asking import query
 from pagetape.asking.spill_dir import spill_dir
@@ -59,12 +58,25 @@ _LISTS = re.compile(
     re.IGNORECASE,
 )
 
+
+def _kernel_fields() -> list[pa.Field[Any]]:
+    """The columns about the kernel: the features of its row, by the names of their values, and what
+    it shows."""
+    fields = []
+    for feature in kernel_rows.features():
+        of = pa.utf8() if feature.values else pa.int32() if feature.type == "number" else pa.bool_()
+        fields.append(pa.field(feature.column or feature.name, of, metadata={"doc": feature.doc}))
+    for one in kernel_rows.interfaces():
+        fields.append(pa.field(one.name, pa.bool_(), metadata={"doc": one.doc}))
+    return fields
+
+
 MACHINE = pa.schema(
     [
         pa.field("tape", pa.utf8()),
         pa.field("host", pa.utf8()),
         pa.field("kernel", pa.utf8()),
-        pa.field("kernel_version", pa.int32()),  # 1000 * major + minor
+        pa.field("kernel_row", pa.utf8()),  # of a replay: that of its rules; null if unknown
         pa.field("arch", pa.utf8()),
         pa.field("page_size", pa.int32()),
         pa.field("pageblock_order", pa.int32()),
@@ -75,12 +87,6 @@ MACHINE = pa.schema(
         pa.field("zone_reclaim_mode", pa.int32()),
         pa.field("extfrag_threshold", pa.int32()),
         pa.field("min_free_kbytes", pa.int32()),
-        # Features of the kernel row, with the constants of replay/model/kernel.h.
-        pa.field("watermark", pa.utf8()),
-        pa.field("unboosted_right", pa.utf8()),
-        pa.field("fast_counts_highatomic", pa.bool_()),
-        pa.field("highatomic", pa.utf8()),
-        pa.field("highatomic_needs_high", pa.bool_()),
         pa.field("fallback_unit", pa.utf8()),  # what one fallback event counts: block or page
         pa.field("recorder_pid", pa.int32()),  # process that recorded the tape
         pa.field("recorded", pa.list_(pa.utf8())),  # its "system:event"; null if unknown
@@ -94,6 +100,7 @@ MACHINE = pa.schema(
         pa.field("reclaim", pa.utf8()),  # ... its reclaim mode, ...
         pa.field("tier", pa.utf8()),  # ... and the tier of its predictions
         pa.field("place", pa.int32()),  # among the tapes, from 0 on
+        *_kernel_fields(),
     ]
 )
 
@@ -135,12 +142,6 @@ def labels(tapes: Sequence[Tape]) -> list[str]:
     return names_of([tape.path for tape in tapes])
 
 
-def kernel_version(release: str | None) -> int | None:
-    """1000 * major + minor of a release like '6.12.117-amd64'; None if unknown."""
-    match = re.match(r"(\d{1,5})\.(\d{1,3})(?!\d)", release or "")
-    return int(match[1]) * 1000 + int(match[2]) if match else None
-
-
 DISTANCE = pa.schema(
     [
         pa.field("tape", pa.utf8()),
@@ -174,10 +175,17 @@ def _number(text: object) -> int | None:
     return int(words) if words.isdecimal() and len(words) < 10 else None
 
 
-def _features(tape: Tape) -> dict[str, Any]:
-    """The columns of `machine` about the kernel row; of an unknown kernel, those of the newest."""
-    rules = _replay.kernel_rules(kernel_rows.row_of(tape) or kernel_rows.known()[-1].name)
-    return {name: rules[name] for name in MACHINE.names if name in rules}
+def _kernel(tape: Tape) -> dict[str, Any]:
+    """The columns of `machine` about the kernel; without a row, the features of the newest."""
+    row = kernel_rows.row_of(tape)
+    release = kernel_rows.release(tape)
+    shown = {i.name: kernel_rows.shows(release, i.name) for i in kernel_rows.interfaces()}
+    rules = kernel_rows.rules(row or kernel_rows.known()[-1].name)
+    return {
+        "kernel_row": row,
+        **{f.column or f.name: rules[f.name] for f in kernel_rows.features()},
+        **shown,
+    }
 
 
 def _recorded(facts: Mapping[str, Any]) -> list[str] | None:
@@ -195,10 +203,9 @@ def machine(tape: Tape, label: str, place: int) -> dict[str, Any]:
     start, end = tape.clock or (None, None)
     return (
         {name: facts.get(name) for name in MACHINE.names}
-        | _features(tape)
+        | _kernel(tape)
         | {
             "tape": label,
-            "kernel_version": kernel_version(facts.get("kernel")),
             "nodes": len(facts["nodes"]) if facts.get("nodes") else None,
             "compaction_proactiveness": _number(sysctls.get("vm.compaction_proactiveness")),
             "zone_reclaim_mode": _number(sysctls.get("vm.zone_reclaim_mode")),

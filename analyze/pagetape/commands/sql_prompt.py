@@ -6,8 +6,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from pagetape import answer, did_you_mean, terminal
 from pagetape.asking import query
@@ -36,10 +38,15 @@ def names() -> dict[str, str]:
     return found | {name: doc.rstrip(".") for name, (doc, _) in _FACTS.items()}
 
 
+def _doc(field: pa.Field[Any]) -> str:
+    metadata: dict[bytes, bytes] = field.metadata or {}
+    return metadata.get(b"doc", b"").decode()
+
+
 def columns(name: str) -> list[tuple[str, str, str]]:
     """Name, type and meaning of the columns of a table or view; KeyError if there is none."""
     if name in _FACTS:
-        return [(field.name, str(field.type), "") for field in _FACTS[name][1]]
+        return [(f.name, str(f.type), _doc(f)) for f in _FACTS[name][1]]
     if name in TABLES:
         first = ("tape", "VARCHAR", "Name of the tape.")
         return [first, *((c.name, c.type, c.doc) for c in TABLES[name].columns)]

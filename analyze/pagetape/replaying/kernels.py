@@ -34,6 +34,9 @@ _FEWEST = 64  # least number of decisions of a kind for its miss rate
 _DOUBTFUL = 0.05  # miss rate of a kind above which other rows are tried
 _CLEARLY = 3 / 4  # a row below this fraction of the release row's miss rate overrules the release
 
+# Features that decide nothing of what validate predicts: only a free run compacts by itself.
+_UNSEEN = ("proactive", "proactive_weighed", "proactive_pauses")
+
 _OBSERVED = pa.schema([("row", pa.utf8()), ("missed", pa.float64()), ("doubtful", pa.bool_())])
 
 
@@ -109,13 +112,15 @@ def own(tape: Tape) -> Own | None:
 def _candidates(claimed: str | None) -> list[str]:
     """The rows to try beside the release's row, nearest first; without it all rows, newest first.
 
-    Rows with the same features count as one.
+    Rows count as one if they predict the same: one whose source was read stands for them.
     """
+    read = {row.name for row in kernel_rows.known() if row.source}
     rows: dict[tuple[Any, ...], str] = {}
     for kernel in _replay.kernels():
-        name, _, *features = kernel.values()
-        if tuple(features) not in rows or name == claimed:
-            rows[tuple(features)] = name
+        name = kernel["name"]
+        rules = tuple(kernel[f.name] for f in kernel_rows.features() if f.name not in _UNSEEN)
+        if rows.get(rules) not in (read | {claimed}) or name == claimed:
+            rows[rules] = name
     names = list(rows.values())
     if claimed is None:
         return names[::-1]

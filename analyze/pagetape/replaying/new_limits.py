@@ -16,10 +16,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pagetape.asking.database import kernel_version
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import cache
+from pagetape.tapes import cache, kernel_rows
 
 _MARKS = ("wmark_min", "wmark_low", "wmark_high", "wmark_promo")
 _RESERVE = "lowmem_reserve_"
@@ -60,8 +59,8 @@ def _sampled(marks: bool) -> list[str]:
 
 
 def _has_plain_marks(tape: Tape) -> bool:
-    """Whether the sampled watermarks are without the boost: /proc/zoneinfo shows it since 5.14."""
-    return (kernel_version(tape.facts.get("kernel")) or 0) >= 5014
+    """Whether the sampled watermarks are without the boost: /proc/zoneinfo shows it beside them."""
+    return bool(kernel_rows.shows(kernel_rows.release(tape), "zoneinfo_boost"))
 
 
 def _of_sample(row: dict[str, Any], at: int) -> dict[str, Any]:

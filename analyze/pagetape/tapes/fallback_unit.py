@@ -38,8 +38,8 @@ def of_run(row: str, policies: tuple[str, ...]) -> str:
     for spec in policies:
         name, _, values = spec.partition(":")
         given = dict(value.partition("=")[::2] for value in values.split(",") if value)
-        if name == "fallback":  # by default of the newest row
-            row = given.get("kernel") or str(_replay.kernels()[-1]["name"])
+        if name == "fallback":
+            row = given.get("kernel") or kernel_rows.default_fallback()
     return of_row(row)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel rows: the releases of each row, what it changes, and how sure that is.
 
-The engine has the features of each row (replay/model/kernel.c). replay/kernels.toml has its
-releases, and the sources and images that were read for it.
+schemas/kernels.toml has the features of each row, its releases, and the sources and images that
+were read for it. The engine's table of rows is made of the same file.
 
 A release without a source that was read is still played, by the row of the releases around it. The
 answers about its tapes contain a warning that says so.
@@ -42,14 +42,16 @@ Release = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Row:
-    """One entry of replay/kernels.toml, which documents the fields."""
+    """One entry of schemas/kernels.toml, which documents the fields."""
 
     name: str
+    doc: str
     since: list[str]
     before: str | None = None
     source: list[str] = field(default_factory=list)
     image: list[str] = field(default_factory=list)
-    changes: dict[str, str] = field(default_factory=dict)
+    less_sure: dict[str, str] = field(default_factory=dict)
+    features: dict[str, str | int | bool] = field(default_factory=dict)
     note: str = ""
 
     @property
@@ -58,11 +60,72 @@ class Row:
         return "source" if self.source else "image" if self.image else "patch"
 
 
+@dataclass(frozen=True)
+class Feature:
+    """A rule by which rows differ; schemas/kernels.toml documents the fields."""
+
+    name: str
+    doc: str
+    column: str = ""
+    values: list[dict[str, str]] = field(default_factory=list)
+    type: str = "yes or no"
+    reclaim: bool = False
+
+    @property
+    def first(self) -> str | int | bool:
+        """The value before any row sets one."""
+        return self.values[0]["name"] if self.values else 0 if self.type == "number" else False
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What a recorded kernel shows, from a release on; schemas/kernels.toml documents it."""
+
+    name: str
+    since: str
+    doc: str
+
+
+@cache
+def _file() -> dict[str, Any]:
+    return tomllib.loads((files("pagetape.schemas") / "kernels.toml").read_text("utf-8"))
+
+
 @cache
 def known() -> tuple[Row, ...]:
     """The entries, oldest row first."""
-    text = (files("pagetape") / "kernels.toml").read_text("utf-8")
-    return tuple(Row(**entry) for entry in tomllib.loads(text)["row"])
+    return tuple(Row(**entry) for entry in _file()["row"])
+
+
+@cache
+def features() -> tuple[Feature, ...]:
+    return tuple(Feature(**entry) for entry in _file()["feature"])
+
+
+def rules(name: str) -> dict[str, str | int | bool]:
+    """The features of a row: its own, and those of the row before."""
+    rows = known()
+    number = next(n for n, row in enumerate(rows) if row.name == name)
+    before = rows[number].before or (rows[number - 1].name if number else None)
+    first = {f.name: f.first for f in features()}
+    return (rules(before) if before else first) | rows[number].features
+
+
+@cache
+def interfaces() -> tuple[Interface, ...]:
+    return tuple(Interface(**entry) for entry in _file()["interface"])
+
+
+def default_fallback() -> str:
+    """The row whose fallbacks the policy `fallback` has without a parameter."""
+    return str(_file()["default_fallback"])
+
+
+def shows(text: str | None, interface: str) -> bool | None:
+    """Whether a release has an interface; None for an unknown release."""
+    release = _release(text or "")
+    since = next(one.since for one in interfaces() if one.name == interface)
+    return None if release is None else release >= _whole(_release(since) or ())
 
 
 def _release(text: str) -> Release | None:
@@ -278,7 +341,6 @@ def _all_spans() -> tuple[_Span, ...]:
 
 def described() -> list[dict[str, Any]]:
     """Each row with its releases, its changes and how sure they are, oldest first."""
-    features = {feature["name"]: feature["doc"] for feature in _replay.features()}
     values = {row["name"]: row for row in _replay.kernels()}
     found = []
     last = None
@@ -291,15 +353,15 @@ def described() -> list[dict[str, Any]]:
                 "doc": doc,
                 "before": values[before][name],
                 "after": values[row.name][name],
-                "sure": SURE[row.changes.get(name, row.sure)],
+                "sure": SURE[row.less_sure.get(name, row.sure)],
             }
-            for name, doc in features.items()
+            for name, doc in ((feature.name, feature.doc) for feature in features())
             if before and values[before][name] != values[row.name][name]
         ]
         found.append(
             {
                 "name": row.name,
-                "doc": values[row.name]["doc"],
+                "doc": row.doc,
                 "releases": [span.limits for span in _all_spans() if span.row == row.name],
                 "sure": SURE[row.sure],
                 "source": row.source,

@@ -123,6 +123,7 @@ _V612_117 = replace(
     ready_at_costly_gap=False,
 )
 _V617 = replace(_V618, name="6.17", decay_in_batches=False, skips_awake_nodes=False)
+_V615 = replace(_V617, name="6.15")  # proactive compaction is not the oracle's
 _V612_19 = replace(
     _V612_117,
     name="6.12.19",
@@ -183,6 +184,7 @@ _V510 = replace(
     tuning="fixed",
     nofragment_any_order=True,
 )
+_V58 = replace(_V510, name="5.8")  # the same
 _V50 = replace(
     _V510,
     name="5.0",
@@ -219,8 +221,8 @@ _V2631 = replace(
 KERNELS: dict[str, Kernel] = {
     kernel.name: kernel
     for kernel in (
-        _V2631, _V2632, _V2633, _V420, _V50, _V510, _V514, _V519,
-        _V61_0, _V61_192, _V65, _V68, _V612_19, _V614, _V612_117, _V617, _V618,
+        _V2631, _V2632, _V2633, _V420, _V50, _V58, _V510, _V514, _V519,
+        _V61_0, _V61_192, _V65, _V68, _V612_19, _V614, _V612_117, _V615, _V617, _V618,
         _V619, _V70, _V71, _V72, _V73,
     )
 }  # fmt: skip
