@@ -263,7 +263,7 @@ def test_each_verdict_of_the_prose_is_shown(page: Path) -> None:
                 assert named, f"no line of the page shows this: {sentence}"
 
 
-@pytest.mark.parametrize("name", ["README", "recording", "replay", "policies", "sweep", "reports"])
+@pytest.mark.parametrize("name", ["README", "recording", "replay", "policies", "reports"])
 def test_the_page_has_commands(name: str) -> None:
     assert sum(page.stem == name for page, _ in COMMANDS) > 2
 
