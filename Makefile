@@ -162,8 +162,8 @@ feedback: setup		## measure the model's own reclaim, and write docs/feedback.md
 	@$(BIN)/python analyze/fidelity/feedback.py --build $(BUILD) docs/feedback.md $(FEEDBACK_TAPES)
 
 # KSWAPD_SLEEP_TAPES: more recordings. Boots virtual machines.
-kswapd-sleep: setup	## measure kswapd's sleep of 4.10, and write docs/kswapd-sleep.md
-	@$(BIN)/python analyze/fidelity/kswapd_sleep.py docs/kswapd-sleep.md $(KSWAPD_SLEEP_TAPES)
+kswapd-sleep: setup	## measure kswapd's sleep of 4.10, and write its part of docs/papers.md
+	@$(BIN)/python analyze/fidelity/kswapd_sleep.py docs/papers.md $(KSWAPD_SLEEP_TAPES)
 
 # VALIDATION: arguments of validation.py, as --only defrag-mode. Changes sysctls of this machine, and
 # restores them.

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measure what kswapd's sleep of 4.10 does to kcompactd, node by node, and write the page of it.
+"""Measure what kswapd's sleep of 4.10 does to kcompactd, node by node, and write its part of a page.
 
-    kswapd_sleep.py [--work DIR] [--members N] [--again] OUT.md [TAPE]...
+    kswapd_sleep.py [--work DIR] [--members N] [--again] PAGE.md [TAPE]...
 
 Records a load that asks for high orders in virtual machines whose DMA zone is held back, as on
 every machine with 4 GiB and more in its first node. Plays these recordings and the given ones
-under the variants of the policy kswapd_sleep. With --again nothing is recorded.
+under the variants of the policy kswapd_sleep. With --again nothing is recorded. The part of the
+page between the markers is replaced.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from pagetape.schemas.tape import Tape, Writer
 
 _ROW = "4.20"  # no boosts, so only high orders wake kcompactd
 _VARIANTS = ("v4.10", "fixcheck", "keepawake")
-_COUNTERS = ("kcompactd_asked", "kswapd_passes", "kswapd_sleeps", "order_resets")
+_COUNTERS = ("kcompactd_asked",)
 
 # The reserve of zone DMA is the memory above it in the node, divided by the first value. With 8, a
 # node of 256 MiB holds back as much of its DMA zone as one of 8 GiB with 256, the default.
@@ -51,42 +52,18 @@ _GUESTS = {
     for kernel in ("5.10", "6.1", "6.12")
 }
 
-_PAGE = """# kswapd sleeps too early: 4.10 to 4.12
-
-Does kswapd's sleep of 4.10 keep kcompactd asleep? `make kswapd-sleep` records the guests of this
-page, plays them and the recordings of `KSWAPD_SLEEP_TAPES` under the variants of the policy
-[`kswapd_sleep`](policies.md), and writes this page. All figures are tier B.
-
-**The rule.** As until 4.16, only a kswapd that goes to sleep with a high order unserved wakes
-kcompactd. A kswapd of 4.10 may sleep only if every zone is balanced, up to the zone that was asked
-for. A zone that keeps more pages in reserve against such requests than it has can never be
-balanced. Then kswapd does not sleep after its pass for a high order. It makes another pass, for
-order 0 and for zone DMA alone, because it has forgotten both. After that pass it sleeps, but it no
-longer knows of an order to wake kcompactd for. Since 4.12 one balanced zone is enough (`fixcheck`),
-and kswapd remembers the zone of its last pass (`keepawake`).
-
-**Where it holds.** The reserve of zone DMA is the memory above it in its node, divided by 256
-(`vm.lowmem_reserve_ratio`). The zone has 3,840 pages, so it is held back in every first node of
-about 4 GiB and more. Nodes without a DMA zone have no such zone. The author of the change saw
-compact_daemon_wake at 0 after a day and a half, and at 5160 ten hours after it.
-
-**The recordings.** The guests have little memory. In those named `held-back`, the ratio of zone DMA
-is 8: the reserve of 256 MiB is that of 8 GiB at the default. The other recordings have the default,
-and a DMA zone that can be balanced.
-
-## Wakes of kcompactd by node
-
-Rules of {row}, which has no boosts and no proactive compaction, with `--reclaim R1`:
-`--kernel {row} --reclaim R1 --policy kswapd_sleep:variant=v4.10,kcompactd=kswapd`, and the same
-with the other variants. Medians of {members} members, least and most in brackets. `difference` is
+_PIECE = """
+Wakes of kcompactd by node, by the rules of {row}, which has no boosts and no proactive compaction: \
+`--kernel {row} --reclaim R1 --policy kswapd_sleep:variant=v4.10,kcompactd=kswapd`, and the other \
+variants.
+Medians of {members} members, least and most in brackets. `difference` (v4.10 less keepawake) is \
 taken seed by seed.
 
 {table}
 
 {words}
-
-The test `only_keepawake_wakes_kcompactd_for_high_orders` has the rule on two small zones.
 """
+_MARKERS = ("<!-- begin kswapd_sleep -->", "<!-- end kswapd_sleep -->")
 
 
 @dataclass(frozen=True)
@@ -191,14 +168,9 @@ def _table(found: dict[str, list[Node]]) -> str:
             old, new = node.wakes
             wakes = [_spread(node.counts[variant]["kcompactd_asked"]) for variant in _VARIANTS]
             apart = _spread([a - b for a, b in zip(old, new, strict=True)])
-            others = [
-                " / ".join(_spread(node.counts[v][column]) for v in ("v4.10", "keepawake"))
-                for column in ("kswapd_passes", "order_resets")
-            ]
             held = "yes" if node.held_back else "no"
-            rows.append([name, str(node.node), held, *wakes, apart, *others])
-    columns = ("recording", "node", "a zone held back", *_VARIANTS, "difference")
-    return grid((*columns, "kswapd passes, v4.10 / keepawake", "order resets"), rows)
+            rows.append([name, str(node.node), held, *wakes, apart])
+    return grid(("recording", "node", "a zone held back", *_VARIANTS, "difference"), rows)
 
 
 def _words(found: dict[str, list[Node]]) -> str:
@@ -220,7 +192,7 @@ def main() -> int:
     parser.add_argument("--work", type=Path, default=Path("build/kswapd-sleep"))
     parser.add_argument("--members", type=int, default=8)
     parser.add_argument("--again", action="store_true")
-    parser.add_argument("out", type=Path)
+    parser.add_argument("page", type=Path)
     parser.add_argument("tapes", nargs="*", type=Path)
     arguments = parser.parse_args()
     if arguments.members < 1:
@@ -229,6 +201,11 @@ def main() -> int:
     twice = [name for name, times in Counter(given).items() if times > 1]
     if twice:
         parser.error(f"two recordings are named {twice[0]}; rename one")
+    begin, end = _MARKERS
+    before, found_begin, rest = arguments.page.read_text().partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not (found_begin and found_end):
+        parser.error(f"{arguments.page} lacks the markers {begin} and {end}")
     work: Path = arguments.work
     work.mkdir(parents=True, exist_ok=True)
     tapes = [work / f"{name}.tape" for name in _GUESTS] if arguments.again else record(work)
@@ -236,10 +213,10 @@ def main() -> int:
     for path in (*tapes, *arguments.tapes):
         print(f"== {path.stem}: {arguments.members} members of each variant", flush=True)
         found[path.stem] = measured(Tape(path), arguments.members)
-    text = _PAGE.format(
+    piece = _PIECE.format(
         row=_ROW, members=arguments.members, table=_table(found), words=_words(found)
     )
-    arguments.out.write_text(text)
+    arguments.page.write_text(before + begin + piece + end + after)
     return 0
 
 
