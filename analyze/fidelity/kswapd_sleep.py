@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measure what kswapd's sleep of 4.10 does to kcompactd, node by node, and write its part of a page.
+"""Measure what kswapd's sleep of 4.10 does to kcompactd, node by node, for a part of a page.
 
     kswapd_sleep.py [--work DIR] [--members N] [--again] PAGE.md [TAPE]...
 
@@ -53,9 +53,9 @@ _GUESTS = {
 }
 
 _PIECE = """
-Wakes of kcompactd by node, by the rules of {row}, which has no boosts and no proactive compaction: \
-`--kernel {row} --reclaim R1 --policy kswapd_sleep:variant=v4.10,kcompactd=kswapd`, and the other \
-variants.
+Wakes of kcompactd by node, by the rules of {row}, which has no boosts and no proactive \
+compaction: `--kernel {row} --reclaim R1 --policy kswapd_sleep:variant=v4.10,kcompactd=kswapd`, \
+and the other variants.
 Medians of {members} members, least and most in brackets. `difference` (v4.10 less keepawake) is \
 taken seed by seed.
 

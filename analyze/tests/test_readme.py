@@ -4,8 +4,9 @@
 All pages are read in one directory, that of a reader who stands in a clone. Lines after `$ ` in
 console blocks are run; lines below a command must be lines of its output. A block inside a
 comment of HTML is run too, and readers do not see it: it shows where a figure of the prose comes
-from. `make` runs with -n. Commands that trace this machine, and commands that read a tape of
-one, are live tests. They have a directory of their own, as they run apart from the others.
+from. So is a command in a cell of a table that names a bundled tape. `make` runs with -n. Commands
+that trace this machine, and commands that read a tape of one, are live tests. They have a directory
+of their own, as they run apart from the others.
 
 A figure in the prose of a page for readers stands in one of these outputs, or on the page that
 its paragraph links to. Figures that are no result stand in a comment `<!-- given: ... -->`.
@@ -28,19 +29,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
-PAGES = [
-    ROOT / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-    *sorted((ROOT / "docs/questions").glob("*.md")),
-]
-
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 # The pages that the laboratory writes, and those for developers, have other tests.
 PROSE = [
     page
     for page in PAGES
-    if page.parent.name == "questions"
-    or page.stem in ("README", "tutorial", "wants", "reports", "install", "diagnose", "policies")
+    if page.stem
+    in ("README", "tutorial", "questions", "reports", "install", "diagnose", "policies")
 ]
 
 
@@ -82,7 +78,10 @@ def commands(page: Path) -> list[Command]:
             if live and "-o" in words:
                 live_files.add(words[words.index("-o") + 1])
             found.append(Command(command, live, []))
-    return found
+    in_tables = re.findall(
+        r"^\|.*\| `(pagetape .*? analyze/demo/.*?)` \|", page.read_text(), re.MULTILINE
+    )
+    return found + [Command(line, False, []) for line in in_tables]
 
 
 def words_of(text: str) -> list[str]:
