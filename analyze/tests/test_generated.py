@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of the pages that commands write: tables of options, and of the policies.
+"""Pieces of the pages that commands write: tables of options, policies and settings.
 
 A piece stands between `<!-- begin options: COMMAND -->` and `<!-- end options -->`, or between
-`<!-- begin policies -->` and `<!-- end policies -->`. PAGETAPE_BLESS=1 writes it.
+`<!-- begin policies -->` and `<!-- end policies -->`, `settings` likewise. PAGETAPE_BLESS=1 writes
+it.
 """
 
 import os
@@ -11,11 +12,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+
+from pagetape import cli
+from pagetape.ab.switch import SWITCHES, Switch
 
 DOCS = Path(__file__).parents[2] / "docs"
 PIECE = re.compile(r"<!-- begin (\w+)(?:: ([^>]*))? -->\n(.*?)<!-- end (\w+) -->\n", re.DOTALL)
-WRITERS = ("options", "policies")  # programs outside this test write the others
+DEVELOPERS = (
+    "CONTRIBUTING",
+    "design",
+    "fidelity",
+    "feedback",
+    "reliability",
+    "validation",
+    "benchmarks",
+    "how-good",
+)
+WRITERS = ("options", "policies", "settings")  # programs outside this test write the others
 ALWAYS = ("--json", "--wide", "--force", "-h, --help")  # of nearly every command
 
 Run = Callable[..., Any]
@@ -61,6 +76,25 @@ def policies(pagetape: Run, _argument: str) -> str:
     return "\n".join([*head, *rows]) + "\n"
 
 
+def prediction(switch: Switch) -> str:
+    """The policy that predicts a value of the setting, and the reclaim mode."""
+    if switch.policy is None:
+        return "none"
+    value, recorded = switch.values[max(1, switch.gap.stop)], switch.values[0]
+    policy = switch.policy.partition(",")[0].replace("={value}", "")
+    return f"`{policy}`, {switch.reclaim(str(value), str(recorded))}"
+
+
+def settings(_pagetape: Run, _argument: str) -> str:
+    """Every setting that `ab` changes."""
+    rows = [
+        f"| `{switch.name}` | {switch.doc} | {prediction(switch)} | {', '.join(switch.metrics)} |"
+        for switch in SWITCHES
+    ]
+    head = ["| NAME | meaning | prediction | compared |", "| --- | --- | --- | --- |"]
+    return "\n".join([*head, *rows]) + "\n"
+
+
 PIECES = [
     (page, name, argument)
     for page in sorted(DOCS.glob("*.md"))
@@ -84,7 +118,9 @@ def test_each_begin_has_its_end(page: Path) -> None:
 def test_a_piece_is_what_the_command_prints(
     page: Path, name: str, argument: str, pagetape: Run
 ) -> None:
-    written = {"options": options, "policies": policies}[name](pagetape, argument)
+    written = {"options": options, "policies": policies, "settings": settings}[name](
+        pagetape, argument
+    )
     text = page.read_text()
     (there,) = (p for p in PIECE.finditer(text) if (p[1], p[2] or "") == (name, argument))
     if os.environ.get("PAGETAPE_BLESS"):
@@ -93,5 +129,26 @@ def test_a_piece_is_what_the_command_prints(
         assert there[3] == written, "run make golden, then read git diff"
 
 
-def test_both_kinds_of_pieces_stand_on_some_page() -> None:
+def test_each_kind_of_piece_stands_on_some_page() -> None:
     assert {name for _, name, _ in PIECES} >= set(WRITERS)
+
+
+def every_option(group: click.Group) -> set[str]:
+    """The options of each command, and those of its own commands."""
+    context = click.Context(group)
+    found: set[str] = set()
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command
+        found |= {option for param in command.params for option in param.opts}
+        if isinstance(command, click.Group):
+            found |= every_option(command)
+    return found
+
+
+def test_the_pages_name_no_option_that_is_not_there() -> None:
+    """Pages for developers name options of other programs, too."""
+    there = every_option(cli.pagetape) | {"--help"}
+    for page in (DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))):
+        if page.stem not in DEVELOPERS:
+            assert set(re.findall(r"`(--[a-z-]+)", page.read_text())) <= there, page.name

@@ -53,7 +53,6 @@ RETIRED_IN_NAMES = {
 ALLOWED = {
     "analyze/tests/test_words.py",
     "analyze/tests/test_old_tapes.py",
-    "docs/CHANGELOG.md",
     "docs/schema.md",
     "schemas/tape.toml",
     "LICENSE",
