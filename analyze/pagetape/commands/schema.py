@@ -158,7 +158,7 @@ def _markdown_lines(lines: Sequence[_Line], shared: Container[_Line] = ()) -> st
     """A list of columns; those of `shared` that follow each other are one entry."""
     own = Counter(line[1] for line in lines if line not in shared)
     usual, times = own.most_common(1)[0] if own else ("", 0)
-    parts = [f"Of type {usual}, if no other is named:\n"] if times >= _USUAL else []
+    parts = [f"Type, if not named: {usual}\n"] if times >= _USUAL else []
     for is_shared, some in itertools.groupby(lines, key=lambda line: line in shared):
         if is_shared:
             parts.append("- " + ", ".join(f"`{name}`" for name, *_ in some))
@@ -178,10 +178,10 @@ def _markdown_values(pairs: Iterable[tuple[str, str]]) -> str:
     return " ".join(parts)
 
 
-def _markdown(table: Table) -> Iterator[str]:
+def _markdown(table: Table, shared: Container[_Line] = ()) -> Iterator[str]:
     yield f"## {table.name}"
     yield _cell(table.doc) + ("" if table.required else " A tape may be without this table.")
-    yield _markdown_lines(list(map(_line, table.columns)), _shared(of_views=False))
+    yield _markdown_lines(list(map(_line, table.columns)), shared)
     if table.kinds:
         kinds = [f"- `{k.name}` ({', '.join(k.tracepoints)}): {_cell(k.doc)}" for k in table.kinds]
         yield "\n".join(["Kinds, with their tracepoints:", "", *kinds])
@@ -190,10 +190,10 @@ def _markdown(table: Table) -> Iterator[str]:
             yield f"Values of `{column.name}`: " + _markdown_values(_pairs(column.values))
 
 
-def _markdown_view(view: query.Query) -> Iterator[str]:
+def _markdown_view(view: query.Query, shared: Container[_Line] = ()) -> Iterator[str]:
     yield f"## View {view.name}"
     yield _cell(f"{view.title} {view.doc}".strip())
-    yield _markdown_lines(list(map(_view_line, view.columns)), _shared(of_views=True))
+    yield _markdown_lines(list(map(_view_line, view.columns)), shared)
 
 
 def _former(version: int, renames: Renames) -> Iterator[tuple[str, str, str, str]]:
@@ -214,13 +214,14 @@ def _former(version: int, renames: Renames) -> Iterator[tuple[str, str, str, str
 def _page() -> Iterator[str]:
     """The whole page docs/schema.md, in parts."""
     yield _INTRODUCTION.format(version=VERSION).rstrip()
-    for of_views, which in ((False, "tables"), (True, "views")):
+    of_tables, of_views = _shared(of_views=False), _shared(of_views=True)
+    for which, shared in (("tables", of_tables), ("views", of_views)):
         yield f"## Columns of several {which}"
-        yield _markdown_lines(_shared(of_views))
+        yield _markdown_lines(shared)
     for table in TABLES.values():
-        yield from _markdown(table)
+        yield from _markdown(table, of_tables)
     for view in query.views():
-        yield from _markdown_view(view)
+        yield from _markdown_view(view, of_views)
     for name, values in ENUMS.items():
         yield f"## Values of {name}"
         yield _markdown_values(_pairs(values))
