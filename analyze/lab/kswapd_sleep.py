@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measure what kswapd's sleep of 4.10 does to kcompactd, node by node (docs/kswapd-sleep.md).
+"""Measure what kswapd's sleep of 4.10 does to kcompactd, node by node (docs/papers.md).
 
     kswapd_sleep.py [--work DIR] [--members N] [--again] [TAPE]...
 

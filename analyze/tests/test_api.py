@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape.open() and what follows from it, docs/python.md and docs/example.ipynb."""
+"""pagetape.open() and what follows from it, docs/reports.md and docs/example.ipynb."""
 
 from __future__ import annotations
 
@@ -305,7 +305,7 @@ def run_cell(source: str, names: dict[str, Any]) -> Any:
 def test_every_example_of_the_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pressure.tape").symlink_to(DEMO)
-    page = (ROOT / "docs/python.md").read_text()
+    page = (ROOT / "docs/reports.md").read_text()
     names: dict[str, Any] = {}
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     assert len(blocks) > 6

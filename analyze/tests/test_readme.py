@@ -4,8 +4,9 @@
 All pages are read in one directory, that of a reader who stands in a clone. Lines after `$ ` in
 console blocks are run; lines below a command must be lines of its output. A block inside a
 comment of HTML is run too, and readers do not see it: it shows where a figure of the prose comes
-from. `make` runs with -n. Commands that trace this machine, and commands that read a tape of
-one, are live tests. They have a directory of their own, as they run apart from the others.
+from. So is a command in a cell of a table that names a bundled tape. `make` runs with -n. Commands
+that trace this machine, and commands that read a tape of one, are live tests. They have a directory
+of their own, as they run apart from the others.
 
 A figure in the prose of a page for readers stands in one of these outputs, or on the page that
 its paragraph links to. Figures that are no result stand in a comment `<!-- given: ... -->`.
@@ -18,7 +19,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from fnmatch import fnmatch
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,19 +28,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
-PAGES = [
-    ROOT / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-    *sorted((ROOT / "docs/questions").glob("*.md")),
-]
-
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 # The pages that the laboratory writes, and those for developers, have other tests.
 PROSE = [
     page
     for page in PAGES
-    if page.parent.name == "questions"
-    or page.stem in ("README", "tutorial", "wants", "reports", "install", "diagnose", "policies")
+    if page.stem
+    in ("README", "tutorial", "questions", "reports", "install", "diagnose", "policies")
 ]
 
 
@@ -82,7 +77,10 @@ def commands(page: Path) -> list[Command]:
             if live and "-o" in words:
                 live_files.add(words[words.index("-o") + 1])
             found.append(Command(command, live, []))
-    return found
+    in_tables = re.findall(
+        r"^\|.*\| `(pagetape .*? analyze/demo/.*?)` \|", page.read_text(), re.MULTILINE
+    )
+    return found + [Command(line, False, []) for line in in_tables]
 
 
 def words_of(text: str) -> list[str]:
@@ -263,7 +261,7 @@ def test_each_verdict_of_the_prose_is_shown(page: Path) -> None:
                 assert named, f"no line of the page shows this: {sentence}"
 
 
-@pytest.mark.parametrize("name", ["README", "recording", "replay", "policies", "sweep", "reports"])
+@pytest.mark.parametrize("name", ["README", "recording", "replay", "policies", "reports"])
 def test_the_page_has_commands(name: str) -> None:
     assert sum(page.stem == name for page, _ in COMMANDS) > 2
 
@@ -279,43 +277,24 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert section in anchors, f"{page.name}: {file}#{section}"
 
 
-def file_map() -> dict[str, set[str]]:
-    """Of each room that CONTRIBUTING.md maps: the names in its table, maybe with a *."""
-    text = (ROOT / "docs/CONTRIBUTING.md").read_text()
-    text = text[text.index("## The files") : text.index("## The way of one event")]
-    rooms: dict[str, set[str]] = {}
-    room = ""
-    for line in text.splitlines():
-        if found := re.match(r"(?:### |\*\*`)([a-z/]+)/", line):
-            room = found[1]
-        elif found := re.match(r"\| `(\w+)/` \| holds", line):
-            own = f"analyze/{found[1]}"
-            room = own if (ROOT / own).is_dir() else f"analyze/pagetape/{found[1]}"
-        elif line.startswith("| `"):
-            names = re.findall(r"`([\w*]+)`", line.split("|")[1])
-            rooms.setdefault(room, set()).update(names)
-    return {room: names for room, names in rooms.items() if room not in ("analyze", "queries")}
-
-
-@pytest.mark.parametrize(("room", "names"), file_map().items(), ids=list(file_map()))
-def test_the_map_has_every_file_of_the_room(room: str, names: set[str]) -> None:
-    endings = {".c", ".h", ".py", ".pyx", ".pxi"}
-    stems = {path.name.split(".")[0] for path in (ROOT / room).iterdir() if path.suffix in endings}
-    if room.startswith("analyze"):
-        stems.discard("__init__")
-    missing = {stem for stem in stems if not any(fnmatch(stem, name) for name in names)}
-    gone = {name for name in names if not any(fnmatch(stem, name) for stem in stems)}
-    assert (missing, gone) == (set(), set())
-
-
-def test_the_map_has_every_directory() -> None:
-    """Those of the reports and of tests follow a rule that the map gives."""
-    text = (ROOT / "docs/CONTRIBUTING.md").read_text()
-    places = [*(ROOT / "analyze").iterdir(), *(ROOT / "analyze/pagetape").iterdir()]
-    names = {path.name for path in places if path.is_dir()}
-    names |= {"views", "macros", "internal"}
-    names |= {
-        path.parent.name for room in ("collector", "replay") for path in ROOT.glob(f"{room}/*/*.c")
-    }
-    for name in names - {"tests", "bench", "pagetape", "__pycache__"}:
-        assert re.search(rf"`[\w/]*\b{name}/", text), name
+def test_every_file_begins_with_what_it_holds() -> None:
+    """A .c file has the comment in its header, if it has one."""
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    files = [ROOT / name for name in listed.stdout.splitlines()]
+    without = []
+    for path in files:
+        if {"tests", "bench"} & set(path.parts) or not path.is_file():
+            continue
+        if path.suffix in (".py", ".pyx"):
+            begins = ('"""',)
+        elif path.suffix == ".h" or (path.suffix == ".c" and not path.with_suffix(".h").exists()):
+            begins = ("/*", " *")
+        else:
+            continue
+        lines = path.read_text(errors="replace").splitlines()[:6]
+        if not any(line.startswith(begins) and "SPDX" not in line for line in lines):
+            without.append(str(path.relative_to(ROOT)))
+    assert len(files) > 500
+    assert without == []

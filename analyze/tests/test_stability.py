@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/stability.md: the keys of each command's JSON that scripts may rely on."""
+"""docs/install.md: the keys of each command's JSON that scripts may rely on."""
 
 import tomllib
 from collections.abc import Callable

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The fields of the recorded events, from the formats of the traced kernel. */
 #include "decode_internal.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The state of a decoder, saved and restored at the cut of a rotation. */
 #include "decode_internal.h"
 #include "ring/subbuf.h"
 

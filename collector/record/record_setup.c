@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The begin of a recording: its instance, events, rings, spools and threads. */
 #include "record_internal.h"
 #include "tables.h"
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Loads the BPF programs of snapshots, and says why they cannot be had. */
 #include "snapshot_blocks.h"
 #include "snapshot_internal.h"
 

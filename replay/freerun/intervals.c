@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Rows of counters, one per interval of a free run. */
 #include "model/pcp.h"
 #include "model/watermark.h"
 #include "replay_internal.h"

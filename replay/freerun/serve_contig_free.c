@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Contiguous pages that are freed together (7.2), in a free run. */
 #include "serve_internal.h"
 
 #include "model/contig.h"

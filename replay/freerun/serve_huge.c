@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Huge pages that the model has no block for: split into pages, as faults would. */
 #include "serve_internal.h"
 
 #include "model/events.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Inferred rows that are requests of a free run. */
 #include "serve_internal.h"
 
 #include "model/buddy.h"

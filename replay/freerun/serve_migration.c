@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Pages that recorded compaction moved: their frees and allocs, in a free run. */
 #include "serve_internal.h"
 
 #include "model/buddy.h"

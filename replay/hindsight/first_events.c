@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The first event of each page, which shows where the page was at the start. */
 #include "hindsight_run.h"
 
 #include "model/buddy.h"

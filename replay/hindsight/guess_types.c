@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The migratetypes of pageblocks at the start, as far as events show them. */
 #include "hindsight_run.h"
 
 #include "model/buddy.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The free blocks at the start. */
 #include "hindsight_run.h"
 
 #include "model/buddy.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The pages of the per-CPU lists at the start, and their order. */
 #include "hindsight_run.h"
 
 #include "model/buddy.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The start, written as the rows of a snapshot. */
 #include "hindsight_run.h"
 
 #include "model/buddy.h"

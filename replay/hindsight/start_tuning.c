@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The tuning of each PCP at the start, as refills and drains show it. */
 #include "hindsight_run.h"
 
 #include "model/buddy.h"

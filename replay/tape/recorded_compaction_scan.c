@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The scanners of recorded compaction, from one page that it moved to the next. */
 #include "recorded_compaction.h"
 
 #include "model/buddy.h"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The slow path with reclaim of the model's own (R1): the oracle against the C engine.
 
-docs/CONTRIBUTING.md names the vectors of each rule.
+oracle/vectors.md names the vectors of each rule.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ from .test_differential import OPS, PROFILE
 from .world import World, ZoneState
 
 TESTS = Path(__file__).parent
-DOCS = TESTS.parents[1] / "docs"
 ROWS = [row["name"] for row in _replay.kernels()]
 LATER = ROWS[ROWS.index("4.20") :]  # 2.6 wakes kswapd by other marks
 DEFRAG = ROWS[ROWS.index("6.17") :]
@@ -399,10 +398,8 @@ def test_a_recorded_run_without_a_wakeup_is_a_check_of_the_timer(first: str, che
 
 
 def _rules() -> list[list[str]]:
-    text = (DOCS / "CONTRIBUTING.md").read_text().split("## The vectors of the slow path\n")[1]
-    rows = [line.strip("| ").split(" | ") for line in text.split("\n## ")[0].splitlines()
-            if line.startswith("| ")]  # fmt: skip
-    return rows[2:]
+    lines = (TESTS / "oracle/vectors.md").read_text().splitlines()
+    return [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")][2:]
 
 
 @pytest.mark.parametrize("rule", _rules(), ids=lambda rule: rule[0])

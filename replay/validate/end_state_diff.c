@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The model beside the exact snapshot at the end of a recording. */
 #include "validate_run.h"
 
 #include <string.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * What recorded compaction does between events: blocks that it isolates, captures and gives back.
+ */
 #include "model/buddy.h"
 #include "validate_run.h"
 

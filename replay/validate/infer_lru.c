@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Pages that were on an LRU list at the start, as later events show. */
 #include "predict.h"
 
 void infer_lru(struct validate *v)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Pages that left a PCP list without an event, or before it. */
 #include "predict.h"
 
 #include "model/buddy.h"

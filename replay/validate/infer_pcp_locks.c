@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The CPU that holds the lock of a PCP, as far as the tape shows it. */
 #include "model/buddy.h"
 #include "predict.h"
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The page of an alloc. */
 #include "predict.h"
 
 #include "model/buddy.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* One page that leaves the free lists: predicted by the rules, then taken as recorded. */
 #include "predict.h"
 
 #include "model/buddy.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* A drain of a PCP, and the vmstat worker. */
 #include "predict.h"
 
 #include "model/min_max.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* A free, and whether it drains its PCP. */
 #include "predict.h"
 
 #include "model/buddy.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* What the zone of a request shows: the end of a boost, limits of dirty pages. */
 #include "predict.h"
 
 #include "model/slow_path.h"

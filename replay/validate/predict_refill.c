@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* A refill of a PCP, or a page past it. */
 #include "predict.h"
 
 #include "model/buddy.h"

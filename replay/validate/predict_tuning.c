@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The tuning of a PCP, from the size of a refill or drain. */
 #include "predict.h"
 
 #include "model/min_max.h"

@@ -44,7 +44,7 @@ def command(policy_libs: tuple[str, ...], include_dir: bool, as_json: bool) -> N
 
     Pass a policy to replay as name or name:key=value,key=value. Each choice has one
     owner in a run: pagetape refuses two policies that decide the same choice. Your own
-    policy is a shared object; docs/CONTRIBUTING.md has an example. The JSON also has the presets,
+    policy is a shared object; docs/policies.md has an example. The JSON also has the presets,
     and every feature of the kernel rows that `pagetape kernels` lists.
 
     \b

@@ -3,7 +3,8 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -33,6 +34,10 @@ A tape is a directory `NAME.tape` with one Arrow IPC file for each table, `TABLE
 documents schema version {version}. `pagetape schema TABLE` prints the same for one table. In
 `pagetape sql` every table is a view with one more column: `tape`, the name of the tape. The views
 under the tables are made from them: only `pagetape sql` and the reports have these.
+
+A line has a column: its name, its type with `?` if it may be null, its unit, and its meaning. The
+next two sections have the columns that mean the same in several tables or views. These have only
+the names of such columns.
 """
 
 _BITS = {  # by name: column, meaning, names from bit 0 on
@@ -110,15 +115,6 @@ def _view_text(view: query.Query) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def _markdown_view(view: query.Query) -> Iterator[str]:
-    yield f"## View {view.name}"
-    yield _cell(view.title)
-    if view.doc:
-        yield _cell(view.doc)
-    rows = [(f"`{c.name}`", c.type, c.doc) for c in view.columns]
-    yield _markdown_table(("column", "type", "meaning"), rows)
-
-
 def _cell(text: str) -> str:
     """Text as Markdown shows it."""
     return re.sub(r"([*<|])", r"\\\1", text)
@@ -129,26 +125,75 @@ def _markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _markdown_column(column: Column) -> tuple[str, str, str, str, str]:
+_SHARED = 2  # a column that stands so often with the same meaning is explained once
+_USUAL = 4  # a type of so many columns of a table is named once
+
+_Line = tuple[str, str, str, str]  # of a column: name, type, unit, meaning
+
+
+def _line(column: Column) -> _Line:
     kind = _type(column)
     if column.enum in ENUMS:
         kind = f"[{column.enum}](#values-of-{column.enum})"
-    null = "yes" if column.null else ""
-    return f"`{column.name}`", kind, column.unit, null, column.doc
+    return column.name, f"{kind}{'?' if column.null else ''}", column.unit, column.doc
 
 
-def _markdown(table: Table) -> Iterator[str]:
+def _view_line(column: query.Column) -> _Line:
+    return column.name, column.type, "", column.doc
+
+
+def _shared(of_views: bool) -> list[_Line]:
+    """Of each name, the line of the most tables, or views, if these are enough."""
+    lines = [_view_line(c) for view in query.views() for c in view.columns]
+    if not of_views:
+        lines = [_line(c) for table in TABLES.values() for c in table.columns]
+    most: dict[str, _Line] = {}
+    for line, times in Counter(lines).most_common():
+        if times >= _SHARED:
+            most.setdefault(line[0], line)
+    return list(most.values())
+
+
+def _markdown_lines(lines: Sequence[_Line], shared: Container[_Line] = ()) -> str:
+    """A list of columns; those of `shared` that follow each other are one entry."""
+    own = Counter(line[1] for line in lines if line not in shared)
+    usual, times = own.most_common(1)[0] if own else ("", 0)
+    parts = [f"Type, if not named: {usual}\n"] if times >= _USUAL else []
+    for is_shared, some in itertools.groupby(lines, key=lambda line: line in shared):
+        if is_shared:
+            parts.append("- " + ", ".join(f"`{name}`" for name, *_ in some))
+            continue
+        for name, kind, unit, doc in some:
+            is_usual = kind == usual and times >= _USUAL
+            said = ", ".join(filter(None, ("" if is_usual else kind, unit)))
+            parts.append(f"- `{name}`{f' ({said})' if said else ''}: {_cell(doc)}")
+    return "\n".join(parts)
+
+
+def _markdown_values(pairs: Iterable[tuple[str, str]]) -> str:
+    """The values of an enum in one line; those of one meaning together."""
+    parts = []
+    for doc, some in itertools.groupby(pairs, key=lambda pair: pair[1]):
+        parts.append(", ".join(f"`{value}`" for value, _ in some) + f": {_cell(doc)}")
+    return " ".join(parts)
+
+
+def _markdown(table: Table, shared: Container[_Line] = ()) -> Iterator[str]:
     yield f"## {table.name}"
     yield _cell(table.doc) + ("" if table.required else " A tape may be without this table.")
-    rows = map(_markdown_column, table.columns)
-    yield _markdown_table(("column", "type", "unit", "null", "meaning"), rows)
+    yield _markdown_lines(list(map(_line, table.columns)), shared)
     if table.kinds:
-        kinds = [(f"`{k.name}`", ", ".join(k.tracepoints), k.doc) for k in table.kinds]
-        yield _markdown_table(("kind", "tracepoints", "meaning"), kinds)
+        kinds = [f"- `{k.name}` ({', '.join(k.tracepoints)}): {_cell(k.doc)}" for k in table.kinds]
+        yield "\n".join(["Kinds, with their tracepoints:", "", *kinds])
     for column in table.columns:
         if column.values and not column.enum:
-            values = [(f"`{name}`", doc) for name, doc in _pairs(column.values)]
-            yield _markdown_table((column.name, "meaning"), values)
+            yield f"Values of `{column.name}`: " + _markdown_values(_pairs(column.values))
+
+
+def _markdown_view(view: query.Query, shared: Container[_Line] = ()) -> Iterator[str]:
+    yield f"## View {view.name}"
+    yield _cell(f"{view.title} {view.doc}".strip())
+    yield _markdown_lines(list(map(_view_line, view.columns)), shared)
 
 
 def _former(version: int, renames: Renames) -> Iterator[tuple[str, str, str, str]]:
@@ -169,18 +214,20 @@ def _former(version: int, renames: Renames) -> Iterator[tuple[str, str, str, str
 def _page() -> Iterator[str]:
     """The whole page docs/schema.md, in parts."""
     yield _INTRODUCTION.format(version=VERSION).rstrip()
+    of_tables, of_views = _shared(of_views=False), _shared(of_views=True)
+    for which, shared in (("tables", of_tables), ("views", of_views)):
+        yield f"## Columns of several {which}"
+        yield _markdown_lines(shared)
     for table in TABLES.values():
-        yield from _markdown(table)
+        yield from _markdown(table, of_tables)
     for view in query.views():
-        yield from _markdown_view(view)
+        yield from _markdown_view(view, of_views)
     for name, values in ENUMS.items():
         yield f"## Values of {name}"
-        rows = [(f"`{value}`", doc) for value, doc in _pairs(values)]
-        yield _markdown_table((name, "meaning"), rows)
+        yield _markdown_values(_pairs(values))
     for column, meaning, bits in _BITS.values():
         yield f"## Bits of {column}"
-        yield f"Bits of {meaning}."
-        yield _markdown_table(("bit", "name"), [(str(i), f"`{b}`") for i, b in enumerate(bits)])
+        yield f"Bits of {meaning}, from bit 0 on: " + ", ".join(f"`{bit}`" for bit in bits) + "."
     yield "## Former names"
     yield "pagetape reads a tape of an older schema version with today's names."
     rows_of = [row for version, renames in RENAMES.items() for row in _former(version, renames)]
