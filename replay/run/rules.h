@@ -10,29 +10,26 @@
 #include <stdbool.h>
 
 #define FOR_EACH_RULE(RULE)                                                                        \
-	RULE(make_first)       /* the recorded block becomes the first of its list */              \
-	RULE(compaction)       /* recorded compaction is followed */                               \
-	RULE(tuning)           /* tuning of a PCP, from the size of a refill or drain */           \
-	RULE(preempted)        /* pages that left a PCP list long before their events */           \
-	RULE(refilled_for)     /* of these: the first page of a refill */                          \
-	RULE(proved)           /* pages that left a PCP list, before a drain that did not come */  \
-	RULE(contig_frees)     /* contiguous pages that are freed together */                      \
-	RULE(late_frees)       /* pages that joined a PCP list after their events */               \
-	RULE(take_back)        /* of these: pages that may join later, once that is likelier */    \
-	RULE(doubtful_direct)  /* the same of pages freed past the PCP */                          \
-	RULE(lock_of_others)   /* the lock of a PCP, held by another CPU */                        \
-	RULE(lock_of_own)      /* the lock of a PCP, held by the task that an interrupt stopped */ \
-	RULE(interrupted)      /* the alloc that an interrupt stopped has its page */              \
-	RULE(list_order)       /* what the zone of a request shows: boosts, dirty limits */        \
-	RULE(move_recorded)    /* 4.20 to 6.8: the recorded chunk is the one moved */              \
-	RULE(claim_recorded)   /* 6.10 on: the recorded chunk is the one claimed */                \
-	RULE(infer_refill)     /* a refill without an event */                                     \
-	RULE(take_bulk)        /* a refill for alloc_pages_bulk */                                 \
-	RULE(infer_lru)        /* pages on LRU lists at the start */                               \
-	RULE(free_unaccounted) /* pages freed past a PCP, at the end */                            \
-	RULE(past_pcp)         /* requests with the HIGHATOMIC reserve go past the PCP */          \
-	RULE(start_tuning)     /* a start without a snapshot: the tuning of its PCPs */            \
-	RULE(guess_lists)      /* such a start: the lists of PCP pages without a proof */
+	RULE(make_first)     /* the recorded block becomes the first of its list */                \
+	RULE(compaction)     /* recorded compaction is followed */                                 \
+	RULE(tuning)         /* tuning of a PCP, from the size of a refill or drain */             \
+	RULE(preempted)      /* pages that left a PCP list long before their events */             \
+	RULE(refilled_for)   /* of these: the first page of a refill */                            \
+	RULE(proved)         /* pages that left a PCP list, before a drain that did not come */    \
+	RULE(contig_frees)   /* contiguous pages that are freed together */                        \
+	RULE(late_frees)     /* pages that joined a PCP list after their events */                 \
+	RULE(take_back)      /* of these: pages that may join later, once that is likelier */      \
+	RULE(lock_of_others) /* the lock of a PCP, held by another CPU */                          \
+	RULE(lock_of_own)    /* the lock of a PCP, held by the task that an interrupt stopped */   \
+	RULE(interrupted)    /* the alloc that an interrupt stopped has its page */                \
+	RULE(list_order)     /* what the zone of a request shows: boosts, dirty limits */          \
+	RULE(move_recorded)  /* 4.20 to 6.8: the recorded chunk is the one moved */                \
+	RULE(claim_recorded) /* 6.10 on: the recorded chunk is the one claimed */                  \
+	RULE(take_bulk)      /* a refill for alloc_pages_bulk */                                   \
+	RULE(infer_lru)      /* pages on LRU lists at the start */                                 \
+	RULE(past_pcp)       /* requests with the HIGHATOMIC reserve go past the PCP */            \
+	RULE(start_tuning)   /* a start without a snapshot: the tuning of its PCPs */              \
+	RULE(guess_lists)    /* such a start: the lists of PCP pages without a proof */
 
 enum rule {
 #define RULE(name) RULE_##name,

@@ -375,37 +375,3 @@ void take_back_latest(struct validate *v, const struct pcp *pcp)
 		return;
 	}
 }
-
-void note_direct_free(struct validate *v, const struct window_event *free)
-{
-	uint64_t by = preempted_free_resumed(&v->next_events.departures.frees, free->at);
-	struct late_frees *late = &v->late_frees;
-
-	if (!rule_is_on(RULE_doubtful_direct))
-		return;
-	if (by && free->kind == EVENT_KIND_FREE)
-		late->direct[late->nr_direct++ % DOUBTFUL_DIRECT] =
-			(struct doubtful_free){*free, by};
-}
-
-struct doubtful_free *doubtful_direct(struct validate *v, uint32_t chunk, int order)
-{
-	uint64_t now = window_at(&v->window, v->window.done)->at;
-
-	if (v->late_frees.nr == MAX_LATE_FREES)
-		return NULL;
-	for (int i = 0; i < DOUBTFUL_DIRECT; i++) {
-		struct doubtful_free *d = &v->late_frees.direct[i];
-
-		if (d->by > now && d->free.frame - chunk < 1u << order)
-			return d;
-	}
-	return NULL;
-}
-
-void take_back_direct(struct validate *v, struct doubtful_free *d)
-{
-	force_used(v->m, d->free.frame, d->free.order);
-	wait_for(v, &d->free, d->by, d->free.cpu);
-	d->by = 0;
-}

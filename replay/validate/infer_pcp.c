@@ -26,36 +26,6 @@ void take_unseen(struct validate *v, uint32_t entry, int migratetype, uint64_t a
 		     &(struct removed){.at = at, .migratetype = migratetype});
 }
 
-/*
- * Whether a page missing on its list, and without a later event, was never on it: the interrupt
- * that freed the page found a lock taken, so that was the PCP's lock.
- */
-static bool went_past(const struct validate *v, uint32_t frame)
-{
-	const struct frame *f = &v->m->frames[frame];
-
-	return v->interrupting[frame / 64] >> frame % 64 & 1 && v->pushed[frame] &&
-	       f->state == FRAME_USED && f->list == NO_ALLOC && v->next_events.bits &&
-	       next_event_of(&v->next_events, row_of(v, v->pushed[frame])) == NEXT_NONE;
-}
-
-void free_unaccounted(struct validate *v)
-{
-	for (uint32_t frame = 0; frame < v->m->nr_frames; frame++) {
-		struct zone *zone;
-		int order;
-
-		if (!went_past(v, frame))
-			continue;
-		zone = frame_zone(v->m, frame);
-		order = v->m->frames[frame].order;
-		emit_block(v, INFERRED_KIND_FREE, frame, order,
-			   frame_block(v->m, frame)->migratetype, 0);
-		accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_LOCKED_FREE, 1ull << order);
-		buddy_free_direct(v->m, zone, frame, order, NULL);
-	}
-}
-
 /* The list of a PCP entry, or NO_FRAME if it is not found. */
 static uint32_t list_of(struct validate *v, uint32_t entry)
 {

@@ -155,13 +155,6 @@ static inline uint64_t first_row(const struct validate *v, const struct window_e
 
 /* predict_refill.c */
 
-/*
- * An alloc got the first page of a refill of its empty PCP, but the refill has no event. Infer the
- * refill. Returns whether there was one.
- */
-bool infer_refill(struct validate *v, const struct window_event *alloc, const struct request *rq,
-		  struct pcp *pcp);
-
 /* compare_drain.c */
 
 /* Sizes of a drain. A drain takes whole entries, so it may exceed its size by part of one. */
@@ -313,9 +306,3 @@ bool late_free_due(struct late_frees *late, uint64_t at, uint32_t of, struct win
  */
 bool take_back_entry(struct validate *v, uint32_t entry);
 void take_back_latest(struct validate *v, const struct pcp *pcp);
-/* A free past the PCP has put its page onto the free lists, perhaps too early. */
-void note_direct_free(struct validate *v, const struct window_event *free);
-/* Such a free of pages among the 2^order at `chunk`, or NULL. */
-struct doubtful_free *doubtful_direct(struct validate *v, uint32_t chunk, int order);
-/* Take its pages off the free lists until its task's next event. */
-void take_back_direct(struct validate *v, struct doubtful_free *d);

@@ -197,7 +197,7 @@ void predict_alloc(struct validate *v, struct window_event *event)
 	predict_list_order(v, &rq, zone);
 	late = v->ran[event->cpu] + 1 < event->at && missed_turn(v, &rq, zone);
 	rq.flags = zone_scan_effects(m, &rq, zone, false);
-	if (is_first_entry(m, event, &pcp) || (pcp && infer_refill(v, event, &rq, pcp))) {
+	if (is_first_entry(m, event, &pcp)) {
 		if (late)
 			emit_inferred(v, (struct inferred){.at = v->ran[event->cpu] + 1}, event);
 		remove_entry(v, event->frame, REMOVED_FOR_ALLOC, NULL);

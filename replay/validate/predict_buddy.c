@@ -452,27 +452,6 @@ static bool claim_recorded(struct validate *v, struct zone *zone, const struct r
 	return frame == pick->frame;
 }
 
-/*
- * A free whose preempted task had not yet put its pages onto the free lists: they are part of the
- * chunk at `frame`, which the kernel passed over, or merged with the recorded page. NULL if none.
- */
-static struct doubtful_free *early_free(struct validate *v, const struct zone *zone,
-					const struct pick *pick, uint32_t frame)
-{
-	const struct model *m = v->m;
-	struct doubtful_free *free = NULL;
-	uint32_t chunk;
-
-	if (frame == NO_FRAME || !v->late_frees.nr_direct || place_of(m, pick->frame) != PLACE_FREE)
-		return NULL;
-	chunk = block_head(m, frame);
-	if (m->frames[chunk].state == FRAME_FREE)
-		free = doubtful_direct(v, chunk, m->frames[chunk].order);
-	if (!free && !pick->extfrag && is_taken_alone(v, zone, pick))
-		free = doubtful_direct(v, pick->frame ^ (1u << pick->order), pick->order);
-	return free;
-}
-
 /* The model's prediction of a pick: its page, or the chunk of another pageblock. */
 static uint32_t predict_pick(struct validate *v, struct zone *zone, const struct request *rq,
 			     enum rmqueue_mode *mode, const struct pick *pick, bool *other_block)
@@ -491,23 +470,15 @@ bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 	bool highatomic = pick->zone_locked &&
 			  pick->zone_locked->migratetype == MIGRATETYPE_HIGHATOMIC &&
 			  m->kernel->zone_locked == ZONE_LOCKED_LIST;
-	struct doubtful_free *early;
 	bool other_block = false;
 	uint32_t frame;
 
 	join_before(v, pick->frame, (struct window_event *)pick->last);
 	v->prediction = (struct prediction){0};
-	do {
-		frame = highatomic ? buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC)
-				   : predict_pick(v, zone, rq, mode, pick, &other_block);
-		if (frame == pick->frame)
-			break;
-		if (frame != NO_FRAME && !other_block)
-			undo_pick(v, frame, rq->order);
-		early = highatomic ? NULL : early_free(v, zone, pick, frame);
-		if (early)
-			take_back_direct(v, early);
-	} while (early);
+	frame = highatomic ? buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC)
+			   : predict_pick(v, zone, rq, mode, pick, &other_block);
+	if (frame != pick->frame && frame != NO_FRAME && !other_block)
+		undo_pick(v, frame, rq->order);
 	if (count_pick(v, zone, pick, frame)) {
 		no_guess(v, frame);
 		return true;

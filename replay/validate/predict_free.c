@@ -177,15 +177,6 @@ static int commit(struct validate *v, const struct window_event *event, struct z
 	return pages;
 }
 
-/* The free puts its page onto a PCP, as far as is known. */
-static void note_pushed(struct validate *v, const struct window_event *event)
-{
-	uint64_t *word = &v->interrupting[event->frame / 64], bit = 1ull << event->frame % 64;
-
-	v->pushed[event->frame] = (uint32_t)first_row(v, event);
-	*word = interrupts_holder(v, event) ? *word | bit : *word & ~bit;
-}
-
 /*
  * The page of a free joins the list of its PCP before row `at`. Returns the drain that follows, of
  * which `drain` may be the first event; `asked` describes it.
@@ -199,7 +190,7 @@ static struct window_event *join_list(struct validate *v, const struct window_ev
 	struct pcp *pcp = zone_pcp(m, zone, event->cpu);
 	uint8_t type = type_at(v, event);
 
-	note_pushed(v, event);
+	v->pushed[event->frame] = (uint32_t)first_row(v, event);
 	take_preempted_below(v, pcp_list(m, pcp, event->order, type), event->frame);
 	asked->free = (struct freed){at,         pcp->high,   pcp->free_count, pcp->free_factor,
 				     pcp->flags, event->order};
@@ -310,7 +301,6 @@ void predict_free(struct validate *v, struct window_event *event)
 	if (!pcp_takes(m, event->frame, event->order)) {
 		buddy_free_direct(m, zone, event->frame, event->order, v->capture);
 		no_guess(v, block_head(m, event->frame));
-		note_direct_free(v, event);
 		return;
 	}
 	if (pcp_lock_taken(v, event, zone)) {

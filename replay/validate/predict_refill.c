@@ -167,52 +167,6 @@ static void predict_pcp_refill(struct validate *v, struct burst *burst, struct p
 	alloc->taken = alloc->exact = true;
 }
 
-/* The chunk that the next page of a refill would be split from without a fallback, or NO_FRAME. */
-static uint32_t next_chunk(const struct model *m, const struct zone *zone, const struct request *rq)
-{
-	for (int order = rq->order; order <= m->max_order; order++)
-		if (zone->nr_free[order][rq->migratetype])
-			return m->frames[free_list(zone, order, rq->migratetype)].next;
-	return NO_FRAME;
-}
-
-/* Whether a page's next event takes it off the free lists. */
-static bool is_taken_next(const struct validate *v, uint32_t frame)
-{
-	const struct window_event *next = window_find_frame(&v->window, NULL, frame);
-
-	return next && is_taking(next);
-}
-
-bool infer_refill(struct validate *v, const struct window_event *alloc, const struct request *rq,
-		  struct pcp *pcp)
-{
-	struct model *m = v->m;
-	struct zone *zone = &m->zones[pcp->zone];
-	enum rmqueue_mode mode = RMQUEUE_NORMAL;
-	uint32_t frame = next_chunk(m, zone, rq), last = NO_FRAME;
-	int size, before = pcp->count;
-
-	if (!rule_is_on(RULE_infer_refill))
-		return false;
-	if (v->guesses || frame != alloc->frame || pcp_first(m, pcp, rq) != NO_FRAME)
-		return false;
-	size = pcp_refill_size(m, zone, pcp, rq->order);
-	/* The alloc has the first page; a page that the free lists give later stayed there. */
-	for (; size && frame != NO_FRAME && (last == NO_FRAME || !is_taken_next(v, frame));
-	     size--) {
-		last = rmqueue_core(m, zone, rq, &mode);
-		vmstat_diff_taken(m, zone, frame_block(m, last)->migratetype, rq->order);
-		pcp_add_refilled(m, pcp, rq, last, NO_FRAME);
-		v->pushed[last] = 0;
-		frame = next_chunk(m, zone, rq);
-	}
-	vmstat_diff_refill(m, zone, (pcp->count - before) >> rq->order, rq->order);
-	accuracy_repair(&v->accuracy, zone, REPAIR_CAUSE_INFERRED_REFILL,
-			(uint64_t)(pcp->count - before));
-	return true;
-}
-
 /*
  * A request with the right to the HIGHATOMIC reserve goes from its empty PCP list to the buddy
  * without a refill, where the row says so. Returns whether this is one.

@@ -81,7 +81,6 @@ void validate_free(struct validate *v)
 	free(v->highs);
 	free(v->refusals);
 	free(v->guesses);
-	free(v->interrupting);
 	free(v->typed);
 	free(v->pending_misses);
 	free(v);
@@ -129,10 +128,9 @@ static int new_arrays(struct validate *v, struct error *err)
 	v->ran = calloc(cpus, sizeof(*v->ran));
 	v->refusals = calloc((size_t)m->nr_zones, sizeof(*v->refusals));
 	v->highs = calloc((size_t)m->nr_zones * cpus, sizeof(*v->highs));
-	v->interrupting = calloc(m->nr_frames / 64 + 1, sizeof(*v->interrupting));
 	v->pending_misses = calloc(MAX_PENDING_MISSES, sizeof(*v->pending_misses));
-	if (!v->late_frees.all || !v->interrupting || !v->holders || !v->remotes || !v->asked ||
-	    !v->rests || !v->cut_decays || !v->depths || !v->ran || !v->highs || !v->refusals ||
+	if (!v->late_frees.all || !v->holders || !v->remotes || !v->asked || !v->rests ||
+	    !v->cut_decays || !v->depths || !v->ran || !v->highs || !v->refusals ||
 	    !moments_new(v) || !v->pending_misses)
 		return fail(err, ENOMEM, "no memory for %u page frames", m->nr_frames);
 	for (int i = 0; i < MAX_PENDING_MISSES - 1; i++)
@@ -549,8 +547,6 @@ int validate_finish(struct validate *v, struct error *err)
 			return ret;
 		for (int i = 0; i < MAX_PENDING_MISSES; i++)
 			confirm_miss(v, &v->pending_misses[i]);
-		if (rule_is_on(RULE_free_unaccounted))
-			free_unaccounted(v);
 		accuracy_finish(&v->accuracy);
 		node_preference_write(&v->node_preference, v->preference);
 		write_contents(v);

@@ -84,8 +84,7 @@ struct doubtful_free {
 	uint64_t by; /* the row before which the page is on the list */
 };
 enum {
-	DOUBTFUL_FREES = 64, /* the latest are known */
-	DOUBTFUL_DIRECT = 16 /* the same of those past the PCP */
+	DOUBTFUL_FREES = 64 /* the latest are known */
 };
 
 struct late_frees {
@@ -94,8 +93,6 @@ struct late_frees {
 	uint64_t next; /* lowest of their rows; UINT64_MAX: none */
 	struct doubtful_free doubtful[DOUBTFUL_FREES];
 	unsigned nr_doubtful; /* so far */
-	struct doubtful_free direct[DOUBTFUL_DIRECT];
-	unsigned nr_direct; /* so far */
 };
 
 /* A drain requested by a free, waiting for the zone's lock. */
@@ -181,10 +178,8 @@ struct validate {
 	uint32_t *pushed;
 	uint32_t *named;   /* [frame] low 32 bits of the row after its latest event; 0: none */
 	uint64_t *drained; /* [pcp] the row after its latest drain */
-	uint64_t
-		*interrupting; /* [frame] a bit: that free ran in an interrupt of a lock's holder */
-	uint64_t *guesses;     /* [frame] a bit: free block with a guessed place on its list */
-	bool *typed;           /* [pageblock] its guessed type was shown by an event */
+	uint64_t *guesses; /* [frame] a bit: free block with a guessed place on its list */
+	bool *typed;       /* [pageblock] its guessed type was shown by an event */
 
 	int64_t search_left; /* list entries that searches may still look at: may_search() */
 	bool searched_long;  /* that was reported */
@@ -222,9 +217,6 @@ void note_divergence(struct validate *v, const struct miss *miss);
 void forget_divergence(struct validate *v);
 /* The model has taken over the record after a miss. */
 void repaired(struct validate *v);
-
-/* At the end: free the pages that seemed allocated without an event but were freed past a PCP. */
-void free_unaccounted(struct validate *v);
 
 /* infer_pcp_locks.c: the holder of a PCP's lock, as far as the tape shows. */
 /* Whether a free ran in an interrupt that found a PCP lock taken. */

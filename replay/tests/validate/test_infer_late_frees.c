@@ -272,79 +272,6 @@ static uint64_t row_about(const struct found_rows *found, int kind, uint64_t pfn
 	return UINT64_MAX;
 }
 
-static void a_chunk_that_is_passed_over_was_not_yet_free(void)
-{
-	/* Too large for the PCP. Its task continues at row 4. */
-	static const struct row late[] = {
-		BY(2, 0, FREE, .pfn = 598),
-		BY(1, 0, FREE, .pfn = 1024, .order = 5),
-		BY(2, 0, ALLOC_ZONE_LOCKED, .pfn = 2048, .order = 4),
-		BY(2, 0, ALLOC, .pfn = 2048, .order = 4),
-		BY(1, 0, FREE, .pfn = 600),
-		BY(1, 0, ALLOC_ZONE_LOCKED, .pfn = 1024, .order = 5),
-		BY(1, 0, ALLOC, .pfn = 1024, .order = 5),
-	};
-	/* It continued before row 5, without an event. */
-	static const struct row before[] = {
-		BY(2, 0, FREE, .pfn = 598),
-		BY(1, 0, FREE, .pfn = 1024, .order = 5),
-		BY(2, 0, ALLOC_ZONE_LOCKED, .pfn = 2048, .order = 4),
-		BY(2, 0, ALLOC, .pfn = 2048, .order = 4),
-		BY(2, 0, FREE, .pfn = 600),
-		BY(2, 0, ALLOC_ZONE_LOCKED, .pfn = 1024, .order = 5),
-		BY(2, 0, ALLOC, .pfn = 1024, .order = 5),
-		BY(1, 0, FREE, .pfn = 602),
-	};
-	/* Its task goes on at once, so the list was turned. */
-	static const struct row turned[] = {
-		BY(2, 0, FREE, .pfn = 598),
-		BY(1, 0, FREE, .pfn = 1024, .order = 5),
-		BY(1, 0, FREE, .pfn = 600),
-		BY(2, 0, ALLOC_ZONE_LOCKED, .pfn = 2048, .order = 4),
-		BY(2, 0, ALLOC, .pfn = 2048, .order = 4),
-	};
-	struct validate *v = VALIDATED(chunks, late);
-	struct found_rows found = inferred_rows(v);
-
-	check(all_exact(v, DECISION_ZONE_LOCKED, 2));
-	check(row_about(&found, INFERRED_KIND_UNDONE_FREE, 1024) == 1);
-	check(row_about(&found, INFERRED_KIND_LATE_FREE, 1024) == 4);
-	validate_free(v);
-	v = VALIDATED(chunks, before);
-	found = inferred_rows(v);
-	check(all_exact(v, DECISION_ZONE_LOCKED, 2));
-	check(row_about(&found, INFERRED_KIND_UNDONE_FREE, 1024) == 1);
-	check(row_about(&found, INFERRED_KIND_LATE_FREE, 1024) == 5);
-	validate_free(v);
-	v = VALIDATED(chunks, turned);
-	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 0);
-	check(!validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LATE_FREE].nr);
-	validate_free(v);
-}
-
-static void late_frees_of_one_chunk_are_all_not_yet_there(void)
-{
-	/* Both halves of a chunk of order 5 that tasks 1 and 3 have not yet freed. */
-	static const struct row both[] = {
-		BY(2, 0, FREE, .pfn = 598),
-		BY(1, 0, FREE, .pfn = 1024, .order = 4),
-		BY(3, 0, FREE, .pfn = 1040, .order = 4),
-		BY(2, 0, ALLOC_ZONE_LOCKED, .pfn = 2048, .order = 4),
-		BY(2, 0, ALLOC, .pfn = 2048, .order = 4),
-		BY(1, 0, FREE, .pfn = 600),
-		BY(3, 0, FREE, .pfn = 602),
-	};
-	struct validate *v = VALIDATED(chunks, both);
-	struct found_rows found = inferred_rows(v);
-
-	check(all_exact(v, DECISION_ZONE_LOCKED, 1));
-	check(row_about(&found, INFERRED_KIND_UNDONE_FREE, 1024) == 1);
-	check(row_about(&found, INFERRED_KIND_UNDONE_FREE, 1040) == 2);
-	check(row_about(&found, INFERRED_KIND_LATE_FREE, 1024) == 5);
-	check(row_about(&found, INFERRED_KIND_LATE_FREE, 1040) == 6);
-	validate_free(v);
-}
-
 int main(void)
 {
 	test(the_order_of_a_drain_shows_when_a_page_joined);
@@ -356,7 +283,5 @@ int main(void)
 	test(an_interrupt_may_free_a_page_first);
 	test(a_task_with_preemption_off_is_not_preempted);
 	test(an_overflow_that_does_not_come_shows_a_page_that_is_not_there);
-	test(a_chunk_that_is_passed_over_was_not_yet_free);
-	test(late_frees_of_one_chunk_are_all_not_yet_there);
 	return check_done();
 }

@@ -2,26 +2,6 @@
 /* Refills and allocations without events, inferred from later ones. */
 #include "short_tape.h"
 
-static void allocs_of_the_pages_that_a_refill_would_take_show_a_refill(void)
-{
-	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
-	/* The refill ended before page 2050, which leaves the free lists later. */
-	static const struct row events[] = {
-		ALLOC(0, 2048, 0, MOVABLE),
-		ALLOC(0, 2049, 0, MOVABLE),
-		ZONE_LOCKED(1, 2050, 0, MOVABLE),
-		ALLOC(1, 2050, 0, MOVABLE),
-	};
-	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4);
-	const struct zone_accuracy *score = &validate_totals(v)->accuracy;
-
-	check(decision_count(v, DECISION_ALLOC).exact == 3);
-	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 1);
-	check(score->repairs[REPAIR_CAUSE_INFERRED_REFILL].nr == 1);
-	check(score->repairs[REPAIR_CAUSE_INFERRED_REFILL].pages == 2);
-	validate_free(v);
-}
-
 static void a_free_shows_that_a_page_of_the_refill_was_allocated_without_an_event(void)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
@@ -47,7 +27,6 @@ static void a_free_shows_that_a_page_of_the_refill_was_allocated_without_an_even
 
 int main(void)
 {
-	test(allocs_of_the_pages_that_a_refill_would_take_show_a_refill);
 	test(a_free_shows_that_a_page_of_the_refill_was_allocated_without_an_event);
 	return check_done();
 }

@@ -98,23 +98,6 @@ static void one_page_shows_where_all_pages_of_its_interrupt_went(void)
 	validate_free(v);
 }
 
-static void a_page_that_an_interrupt_freed_and_that_has_no_later_event_went_past_the_pcp(void)
-{
-	/* 700 is allocated although 600 and 640 should be above it on the list. */
-	static const struct row events[] = {
-		FREE(0, 700, 0),
-		FREE_IN_SOFTIRQ(0, 600, 0),
-		FREE(0, 640, 0),
-		ALLOC(0, 700, 0, MOVABLE),
-	};
-	struct validate *v = VALIDATED(chunks, events);
-
-	check(place_of(validate_model(v), 600) == PLACE_FREE);
-	check(place_of(validate_model(v), 640) == PLACE_USED);
-	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LOCKED_FREE].nr == 1);
-	validate_free(v);
-}
-
 static void a_single_page_is_no_refill_while_more_are_free(void)
 {
 	static const struct row events[] = {
@@ -137,7 +120,6 @@ int main(void)
 	test(another_cpu_s_interrupt_does_not_meet_the_holder);
 	test(a_page_that_next_leaves_a_free_list_was_freed_past_the_pcp);
 	test(one_page_shows_where_all_pages_of_its_interrupt_went);
-	test(a_page_that_an_interrupt_freed_and_that_has_no_later_event_went_past_the_pcp);
 	test(a_single_page_is_no_refill_while_more_are_free);
 	return check_done();
 }
