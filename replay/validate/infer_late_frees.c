@@ -2,7 +2,7 @@
 /*
  * Freed pages that joined their lists after other events, because the kernel preempted their tasks
  * in between (tape/preempted_frees.h), or an interrupt came. What later leaves a PCP list, and from
- * which end, shows when the page joined it; a chunk that is passed over, that it was not yet free.
+ * which end, shows when the page joined it.
  */
 #include "predict.h"
 

@@ -263,15 +263,6 @@ static void an_overflow_that_does_not_come_shows_a_page_that_is_not_there(void)
 	validate_free(v);
 }
 
-/* Row `at` of the kind about a page, or UINT64_MAX. */
-static uint64_t row_about(const struct found_rows *found, int kind, uint64_t pfn)
-{
-	for (size_t i = 0; i < found->nr; i++)
-		if (found->rows[i].kind == kind && found->rows[i].pfn == pfn)
-			return found->rows[i].at;
-	return UINT64_MAX;
-}
-
 int main(void)
 {
 	test(the_order_of_a_drain_shows_when_a_page_joined);
