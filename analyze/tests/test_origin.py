@@ -334,6 +334,23 @@ def test_what_ifs_of_other_inputs_have_no_interval(
     assert f"three: no interval of the difference: {why}\n" in pagetape("compare", pair[0], out).out
 
 
+def test_members_of_a_metric_that_the_tape_no_longer_has_are_not_paired(
+    pair: tuple[Path, Path], tmp_path: Path, pagetape: Run
+) -> None:
+    """A damaged tape: its ensemble counted pageblocks at the end, its own table has none."""
+    tape = Tape(pair[1])
+    with Writer(tmp_path / "cut.tape", tape.facts) as out:
+        for name in tape.tables:
+            table = tape.table(name)
+            if name == "block_count":
+                table = table.filter(pc.equal(table["snapshot"].cast("string"), "start"))
+            for batch in table.combine_chunks().to_batches():
+                out.write(name, batch)
+    found = pagetape("compare", pair[0], tmp_path / "cut.tape", "--json").json
+    ends = [m for m in found["metrics"] if m["metric"].startswith("pageblocks ")]
+    assert ends and all(m["differences"]["cut"] is None for m in ends)
+
+
 def test_what_ifs_of_different_versions_are_not_paired(
     pair: tuple[Path, Path], tmp_path: Path, pagetape: Run
 ) -> None:

@@ -157,10 +157,10 @@ class Side:
         Members are in the order of their seeds, which begin with 1: those that only one of the two
         has are left out.
         """
-        this, other = self.played.get(metric), base.get(metric)
-        if not this or not other:
+        this, other, row = self.played.get(metric), base.get(metric), self.metrics.get(metric)
+        if not this or not other or row is None:  # no row: a table of the tape is damaged
             return None
-        row, nr = self.metrics[metric], min(len(this), len(other))
+        nr = min(len(this), len(other))
         about = self.kind, self.reclaim, row.get("most")
         pairs = zip(this[:nr], other[:nr], strict=True)
         return interval.paired(metric, row["unit"], pairs, *about)
