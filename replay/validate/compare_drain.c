@@ -7,11 +7,6 @@
 
 #include <limits.h>
 
-enum {
-	PAUSE_NS = 1000000,  /* ns: a longer pause separates two drains of more than their `most` */
-	MOVES_WITHIN = 4096, /* most events until a task that moved to another CPU has its next */
-};
-
 /* A recorded victim, freed by force. */
 static void drain_by_force(struct validate *v, struct zone *zone, const struct window_event *event)
 {
@@ -83,11 +78,10 @@ static void take_late(struct validate *v, struct window_event *alloc, struct pcp
 static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t victim,
 			  const struct window_event *event, bool all_lists)
 {
-	enum { LOOK_AT = 64, SOON = 256 };
 	const struct model *m = v->m;
 	struct frame *f = m->frames;
 	uint32_t list = list_of_entry(m, drain->pcp, event);
-	int left = LOOK_AT;
+	int left = PHANTOMS;
 
 	if (f[event->frame].state != FRAME_PCP || &m->pcps[f[event->frame].list] != drain->pcp)
 		return;

@@ -8,8 +8,6 @@
 
 #include "model/buddy.h"
 
-enum { LOOK_AT = 4096 }; /* most events of its CPU between a free and the task's next event */
-
 /* How a page leaves its PCP list: by an event, and between which rows. */
 struct leaving {
 	uint64_t from, to; /* UINT64_MAX: after the events of the window */
@@ -164,7 +162,7 @@ static uint64_t joined_before(struct validate *v, const struct waiting_free *w)
 	const struct window_event *s = w->event;
 	uint64_t there = w->by;
 	bool absent = v->late_frees.nr && shown_by_waiting(v, w, &there) == SHOWN_ABSENT;
-	int left = LOOK_AT;
+	int left = RESUME_WITHIN;
 
 	while ((s = window_next(&v->window, s)) && s->at < there && left-- && may_search(v)) {
 		enum shown shown = shown_by(v, w, s);
@@ -231,7 +229,7 @@ static bool is_of_other_cpu(struct validate *v, const struct waiting_free *w,
 			    const struct window_event *next)
 {
 	struct waiting_free there = *w;
-	int left = LOOK_AT;
+	int left = RESUME_WITHIN;
 
 	if (next->cpu == w->event->cpu || w->leaving.kind == NOT_SHOWN ||
 	    w->leaving.to == UINT64_MAX || w->leaving.cpu != next->cpu)

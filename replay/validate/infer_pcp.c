@@ -4,10 +4,6 @@
 
 #include "model/buddy.h"
 
-enum {
-	LATE_WITHIN = 512
-}; /* most events from an alloc to a later one whose page was taken before it */
-
 void take_early(struct validate *v, struct window_event *alloc)
 {
 	const struct departure *d =
@@ -116,12 +112,11 @@ static uint32_t find_departed(struct validate *v, const struct pcp *pcp, int typ
 /* Top entries of the lists whose next event is a free, and soon. */
 static void take_freed_next(struct validate *v, struct pcp *pcp)
 {
-	enum { LOOK_AT = 16 };
 	struct model *m = v->m;
 
 	for (int type = MIGRATETYPE_UNMOVABLE; type <= MIGRATETYPE_RECLAIMABLE; type++) {
 		uint32_t list = pcp_list(m, pcp, 0, type), next;
-		int left = LOOK_AT;
+		int left = FIRST_ENTRIES;
 
 		for (uint32_t entry = m->frames[list].next; entry != list && left--; entry = next) {
 			next = m->frames[entry].next;

@@ -3,16 +3,11 @@
 #include "model/buddy.h"
 #include "predict.h"
 
-enum { INTERRUPT_MAX = 8192 }; /* most events of an interrupt */
-#define LOCK_NS    200000ull   /* ns from a zone's lock to the release of the PCP's lock */
-#define ATTEMPT_NS 2000ull     /* ns from a free's event to its try for the PCP's lock */
-#define RELEASE_NS 5000ull     /* ns from a drain's zone lock to the next holder's event */
-
 /* The first event after `event` with an interrupt depth of at most `depth`, or NULL. */
 static const struct window_event *after_interrupt(struct validate *v,
 						  const struct window_event *event, int depth)
 {
-	int within = INTERRUPT_MAX;
+	int within = INTERRUPT_WITHIN;
 
 	for (const struct window_event *s = window_next(&v->window, event);
 	     s && within-- && may_search(v); s = window_next(&v->window, s))
@@ -39,7 +34,7 @@ static enum next_event next_event_of_free(const struct validate *v, const struct
 static int frees_went_past(struct validate *v, const struct window_event *first,
 			   const struct zone *zone)
 {
-	int buddy = 0, pcp = 0, within = INTERRUPT_MAX, depth = event_depth(first);
+	int buddy = 0, pcp = 0, within = INTERRUPT_WITHIN, depth = event_depth(first);
 
 	for (const struct window_event *s = first;
 	     s && within-- && event_depth(s) >= depth && may_search(v);
@@ -159,7 +154,6 @@ static const struct window_event *before_attempt(const struct validate *v,
 static bool drain_comes(const struct validate *v, const struct window_event *free,
 			const struct window_event *attempt, const struct zone *zone)
 {
-	enum { WITHIN = 256 };
 	const struct event_window *window = &v->window;
 	const struct window_event *after = window_next(window, attempt);
 	const struct pcp *pcp = zone_pcp(v->m, zone, free->cpu);
@@ -167,7 +161,7 @@ static bool drain_comes(const struct validate *v, const struct window_event *fre
 
 	if (after && after->ts < until)
 		until = after->ts;
-	for (int within = WITHIN; number < window->arrived && within--; number++) {
+	for (int within = REMOTE_WITHIN; number < window->arrived && within--; number++) {
 		const struct window_event *s = window_at(window, number);
 		const struct frame *f = &v->m->frames[s->frame];
 

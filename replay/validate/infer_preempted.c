@@ -147,9 +147,8 @@ static bool was_there(const struct pcp *pcp, const struct departure *d)
 static const struct departure *likely_preempted(struct validate *v, const struct pcp *pcp,
 						uint32_t list)
 {
-	enum { LOOK_AT = 16 };
 	const struct model *m = v->m;
-	int left = LOOK_AT;
+	int left = FIRST_ENTRIES;
 
 	for (uint32_t entry = m->frames[list].next; entry != list && left--;
 	     entry = m->frames[entry].next) {

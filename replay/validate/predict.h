@@ -23,8 +23,6 @@
 #include "model/fallback.h"
 #include "validate_run.h"
 
-enum { INTERRUPT_WITHIN = 8192 }; /* events of an interrupt */
-
 /* alloc_zone_locked or alloc_extfrag: a page leaves the free lists. */
 static inline bool is_taking(const struct window_event *event)
 {

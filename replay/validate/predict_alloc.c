@@ -5,8 +5,6 @@
 #include "model/buddy.h"
 #include "model/scan_effects.h"
 
-enum { DEPTH_MAX = 65536 }; /* largest searched depth of a PCP list */
-
 /* Depth of an entry in its list; DEPTH_MAX if it is not there. */
 static int depth_of(struct validate *v, uint32_t list, uint32_t frame)
 {

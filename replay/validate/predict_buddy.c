@@ -186,8 +186,7 @@ static void resolve_phantom(struct validate *v, struct zone *zone, uint32_t chun
 /* The kernel found the lists of a type empty from `least` to below `order`. */
 static void empty_lists(struct validate *v, struct zone *zone, int least, int order, int type)
 {
-	enum { LOOK_AT = 64 };
-	int left = LOOK_AT;
+	int left = PHANTOMS;
 
 	for (int o = least; o < order; o++) {
 		uint32_t list = free_list(zone, o, type);
@@ -305,12 +304,11 @@ static void settle_fallback(struct validate *v, struct zone *zone, const struct 
 static void make_first(struct validate *v, struct zone *zone, const struct pick *pick,
 		       uint32_t frame)
 {
-	enum { LOOK_AT = 16 };
 	struct model *m = v->m;
 	uint32_t chunk = block_head(m, pick->frame), list, entry, next;
 	uint32_t buddy = pick->frame ^ (1u << pick->order);
 	const struct frame *f = &m->frames[chunk];
-	int type, left = LOOK_AT;
+	int type, left = FIRST_ENTRIES;
 
 	if (!rule_is_on(RULE_make_first))
 		return;
@@ -388,7 +386,6 @@ static uint32_t take_by_rules(struct validate *v, struct zone *zone, const struc
 static bool move_recorded(struct validate *v, struct zone *zone, const struct request *rq,
 			  enum rmqueue_mode *mode, const struct pick *pick)
 {
-	enum { LOOK_AT = 16 };
 	struct model *m = v->m;
 	const struct window_event *fallback = pick->extfrag;
 	const struct frame *f = &m->frames[fallback->frame];
@@ -399,7 +396,8 @@ static bool move_recorded(struct validate *v, struct zone *zone, const struct re
 	if (f->state != FRAME_FREE || frame_zone(m, fallback->frame) != zone ||
 	    f->order != fallback->fallback_order || f->list != fallback->fallback_migratetype)
 		return false;
-	for (int left = LOOK_AT; left && next != NO_FRAME && next != fallback->frame; left--) {
+	for (int left = FIRST_ENTRIES; left && next != NO_FRAME && next != fallback->frame;
+	     left--) {
 		if (m->frames[next].order == f->order && m->frames[next].list == f->list)
 			turn_list(v, free_list(zone, f->order, f->list), fallback->frame, 0);
 		else

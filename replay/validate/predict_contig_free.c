@@ -4,8 +4,6 @@
 
 #include "model/contig.h"
 
-enum { RUN_MAX = 1 << 13 }; /* most pages of a run that is looked at */
-
 /* The free of the next page, if the task may have freed it together with this one; or NULL. */
 static struct window_event *next_of_run(const struct validate *v, const struct window_event *event)
 {

@@ -6,8 +6,6 @@
 
 #include <limits.h>
 
-enum { WORKER_WITHIN = 256 }; /* most events from the start of the vmstat worker to its drain */
-
 /* Write rows for a drain that waited for the zone's lock since its free, while other events ran. */
 static void emit_deferred_drain(struct validate *v, const struct window_event *drain,
 				uint64_t free_at)

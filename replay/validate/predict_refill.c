@@ -8,11 +8,6 @@
 #include "model/slow_path.h"
 #include "model/zone.h"
 
-enum {
-	ALLOC_WITHIN = 128, /* most events of its CPU from a refill to the alloc that caused it */
-	BURST_MAX = 8192,   /* pages under one hold of the zone's lock */
-};
-
 /* A page for one request, past the PCP; `alloc` is its event if that is soon, or NULL. */
 static void take_direct(struct validate *v, struct zone *zone, struct request *rq,
 			const struct pick *pick, const struct window_event *alloc)

@@ -9,11 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum {
-	OTHER_ROWS = 1 << 12,
-	SEARCH_PER_EVENT = 1 << 10, /* list entries that an event allows searches to look at */
-	SEARCH_MOST = 1 << 26,      /* the same, saved by earlier events */
-};
+enum { OTHER_ROWS = 1 << 12 };
 
 /*
  * Whether a block was claimed: taken from the record, because the deciding pages are not recorded.

@@ -20,6 +20,7 @@
 
 #include "tape/next_event.h"
 #include "tape/lru.h"
+#include "bounds.h"
 #include "recorded_use.h"
 #include "model/pcp.h"
 #include "model/policy_stack.h"
