@@ -24,8 +24,7 @@
  *   cpuN.more   the overflow: number n is at (n - file_base) % file_slots * slot_bytes; holes
  *               where it was released
  *
- * Byte order and word size are those of the machine that wrote it. Spools of version 1 can be read:
- * there the newest sub-buffers were in the file, see spool_past.c.
+ * Byte order and word size are those of the machine that wrote it.
  */
 #pragma once
 

@@ -20,7 +20,7 @@ enum {
 
 #define SPOOL_MAGIC "ptspool"
 
-/* What both versions begin with. */
+/* What a spool begins with. */
 struct spool_start {
 	char magic[sizeof(SPOOL_MAGIC)];
 	uint32_t byte_order, version, long_bytes, cpu;
@@ -59,23 +59,6 @@ struct spool_header {
 
 _Static_assert(sizeof(struct spool_header) <= HEADER_BYTES, "the header is a page");
 
-/*
- * Version 1: the ring's reader wrote to the file itself while memory was full. So all in memory is
- * older than all in the file, each has numbers of its own, and one more slot behind the others
- * holds a sub-buffer on its way to the file.
- */
-struct spool_header_1 {
-	struct spool_start start;
-	_Alignas(64) uint64_t memory_written;
-	uint64_t file_written;
-	uint64_t file_base;
-	uint64_t taking;   /* the sub-buffer's number, from 1 on, over memory and file */
-	uint32_t spilling; /* it goes to the file */
-	struct spool_load load;
-	_Alignas(64) uint64_t memory_released;
-	uint64_t file_released;
-};
-
 /* Consecutive sub-buffers of a former recorder, all in memory or all in the file. */
 struct spool_extent {
 	uint64_t first, end; /* numbers */
@@ -105,9 +88,9 @@ struct spool {
 	/* The storing thread's: file space before this number was freed. */
 	uint64_t punched;
 
-	/* Of a former recorder: what it left, and its header, which may be of version 1. */
+	/* Of a former recorder: what it left, and its header. */
 	bool past;
-	struct spool_extent extents[3];
+	struct spool_extent extents[2];
 	int nr_extents;
 	struct spool_start start;
 	struct spool_load load;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Spools of former recorders, of version 2 and of version 1.
+ * Spools of former recorders.
  */
 #include "spool_internal.h"
 #include "input/regular.h"
@@ -16,13 +16,6 @@
 enum {
 	MAX_SLOT_BYTES = 8 << 20, /* 128 pages of 64 KB, the largest sub-buffer of a kernel */
 	MAX_MAP_MB = 1024,        /* recorders take 256 MB for all CPUs */
-};
-
-/* The header of either version. */
-union header {
-	struct spool_start start;
-	struct spool_header_1 v1;
-	struct spool_header v2;
 };
 
 void spool_end(struct spool *spool, const char *how, const struct ring_stats *counts)
@@ -50,9 +43,9 @@ static int check_start(const struct spool_start *h, const char *path, int cpu, s
 		return fail(err, EBADMSG, "%s: not a spool", path);
 	if (h->byte_order != BYTE_ORDER_MARK)
 		return fail(err, EBADMSG, "%s: from a machine with the other byte order", path);
-	if (h->version != VERSION && h->version != 1)
-		return fail(err, EBADMSG, "%s: a spool of version %u, not 1 to %d", path,
-			    h->version, VERSION);
+	if (h->version != VERSION)
+		return fail(err, EBADMSG, "%s: a spool of version %u, not %d", path, h->version,
+			    VERSION);
 	if (h->long_bytes != sizeof(long))
 		return fail(err, EBADMSG, "%s: from a machine with words of %u bytes, not %zu",
 			    path, h->long_bytes, sizeof(long));
@@ -95,32 +88,6 @@ static int damaged(const char *path, uint64_t first, uint64_t end, uint64_t slot
 		    (unsigned long long)first, (unsigned long long)end, (unsigned long long)slots);
 }
 
-static int find_extents_1(struct spool *spool, const struct spool_header_1 *h, uint64_t in_file,
-			  const char *path, struct error *err)
-{
-	uint64_t memory = h->memory_written, file = h->file_written;
-	bool taking = h->taking == memory + file + 1;
-	uint64_t nr;
-
-	if (memory > MAX_COUNT || file > MAX_COUNT || memory < h->memory_released ||
-	    memory - h->memory_released > spool->slots || file < h->file_released)
-		return damaged(path, h->memory_released, memory, spool->slots, err);
-	/* The last sub-buffer may be short, but not absent. */
-	if (file > h->file_released &&
-	    (h->file_released < h->file_base || file - h->file_base > in_file))
-		return fail(err, EBADMSG, "%s.more: truncated", path);
-	spool->read = spool->end = h->memory_released + h->file_released;
-	spool->file_slots = in_file;
-	nr = memory - h->memory_released;
-	if (taking && !h->spilling && nr < spool->slots && took_one(spool, memory % spool->slots))
-		nr++;
-	add_extent(spool, nr, false, h->memory_released % spool->slots);
-	add_extent(spool, file - h->file_released, true, h->file_released - h->file_base);
-	if (taking && h->spilling && took_one(spool, spool->slots))
-		add_extent(spool, 1, false, spool->slots);
-	return 0;
-}
-
 /* Whether the file has all slots from `released` to `stored`; the last may be short. */
 static bool is_in_file(const struct spool_header *h, uint64_t released, uint64_t stored,
 		       uint64_t in_file)
@@ -132,8 +99,8 @@ static bool is_in_file(const struct spool_header *h, uint64_t released, uint64_t
 	return file_slot(h, stored - 1) < in_file;
 }
 
-static int find_extents_2(struct spool *spool, const struct spool_header *h, uint64_t in_file,
-			  const char *path, struct error *err)
+static int find_extents(struct spool *spool, const struct spool_header *h, uint64_t in_file,
+			const char *path, struct error *err)
 {
 	uint64_t filled = h->filled, stored = h->stored, released = h->released, first, nr;
 
@@ -203,8 +170,7 @@ static int open_overflow(struct spool *spool, int cpu, uint64_t *slots, struct e
 
 static int map_past(struct spool *spool, int fd, off_t size, const char *path, struct error *err)
 {
-	size_t slots = spool->slots + (spool->start.version == 1);
-	size_t bytes = HEADER_BYTES + slots * spool->slot_bytes;
+	size_t bytes = HEADER_BYTES + spool->slots * spool->slot_bytes;
 	void *memory;
 
 	if ((uint64_t)size < bytes)
@@ -218,7 +184,8 @@ static int map_past(struct spool *spool, int fd, off_t size, const char *path, s
 }
 
 /* Open the file of a CPU and read its header. The descriptor or an error. */
-static int open_header(union header *h, const char *dir, int cpu, off_t *size, struct error *err)
+static int open_header(struct spool_header *h, const char *dir, int cpu, off_t *size,
+		       struct error *err)
 {
 	struct stat st = {0};
 	char path[PATH_MAX];
@@ -246,7 +213,7 @@ static int open_past(struct spool **out, const char *dir, int cpu, struct error 
 {
 	struct spool *spool;
 	uint64_t in_file = 0;
-	union header h;
+	struct spool_header h;
 	char path[PATH_MAX];
 	off_t size = 0;
 	int fd, ret;
@@ -260,15 +227,14 @@ static int open_past(struct spool **out, const char *dir, int cpu, struct error 
 	if (!ret) {
 		spool->past = true;
 		spool->start = h.start;
-		spool->load = h.start.version == 1 ? h.v1.load : h.v2.load;
+		spool->load = h.load;
 		ret = map_past(spool, fd, size, path, err);
 	}
 	close(fd);
 	ret = ret ?: open_overflow(spool, cpu, &in_file, err);
 	if (ret)
 		return ret;
-	ret = h.start.version == 1 ? find_extents_1(spool, &h.v1, in_file, path, err)
-				   : find_extents_2(spool, &h.v2, in_file, path, err);
+	ret = find_extents(spool, &h, in_file, path, err);
 	for (int i = 0; i < spool->nr_extents && !ret; i++)
 		if (spool->extents[i].in_file)
 			cut_at_hole(spool, &spool->extents[i]);
@@ -290,7 +256,7 @@ int spool_open(struct spool **out, const char *dir, int cpu, struct error *err)
 
 int spool_look(const char *dir, int cpu, struct spool_state *out, struct error *err)
 {
-	union header h;
+	struct spool_header h;
 	uint64_t in, released;
 	off_t size;
 	int fd = open_header(&h, dir, cpu, &size, err);
@@ -298,13 +264,8 @@ int spool_look(const char *dir, int cpu, struct spool_state *out, struct error *
 	if (fd < 0)
 		return fd;
 	close(fd);
-	if (h.start.version == 1) {
-		in = h.v1.memory_written + h.v1.file_written;
-		released = h.v1.memory_released + h.v1.file_released;
-	} else {
-		in = h.v2.filled;
-		released = h.v2.released;
-	}
+	in = h.filled;
+	released = h.released;
 	/* A recorder that runs may have released more since the first count was read. */
 	out->waiting = in > released ? in - released : 0;
 	if (out->waiting > MAX_COUNT / h.start.slot_bytes)
