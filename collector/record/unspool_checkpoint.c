@@ -19,7 +19,7 @@ enum { HEAD_MAGIC, HEAD_CURSORS, HEAD_GAPS, HEAD_DECODER, HEAD };
 struct saved_cursor {
 	uint64_t cpu;
 	uint64_t place;
-	uint64_t place_in_file; /* the file's own numbers in spools of version 1; 0 since then */
+	uint64_t place_in_file; /* 0: once the numbers of a file of its own */
 	uint64_t taken;
 	uint64_t read, bytes, first_ts, last_ts;
 	struct ring_stats before;
