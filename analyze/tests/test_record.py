@@ -360,6 +360,7 @@ def test_a_flight_recorder_without_a_trigger_writes_nothing(tmp_path: Path, page
     assert (said.status, said.out) == (0, "")
     began, *lines = said.err.splitlines()
     assert began.startswith("pagetape: recording since ")
+    lines = [line for line in lines if "samples of /proc are missing" not in line]  # a busy machine
     assert lines == [
         "pagetape: armed: SIGUSR1",
         "pagetape: no trigger fired: no tape was written",
