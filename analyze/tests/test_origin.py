@@ -288,7 +288,7 @@ def test_two_what_ifs_are_paired_by_their_seeds(pair: tuple[Path, Path], pagetap
 def test_their_rules_are_named_with_the_releases(pair: tuple[Path, Path], pagetape: Run) -> None:
     said = pagetape("compare", *pair).out
     assert said.splitlines()[0].split()[-2:] == ["against", "old"]
-    assert "old (what-if: kernel 5.10 (5.1.0 to 5.12.y), mainline): " in said
+    assert "old (what-if: kernel 5.10 (5.9.0 to 5.13.y), mainline): " in said
     assert "new (what-if: kernel 6.5 (6.2.0 to 6.6.y), mainline): " in said
 
 

@@ -119,7 +119,7 @@ def _candidates(claimed: str | None) -> list[str]:
     for kernel in _replay.kernels():
         name = kernel["name"]
         rules = tuple(kernel[f.name] for f in kernel_rows.features() if f.name not in _UNSEEN)
-        if rows.get(rules) not in (read | {claimed}) or name == claimed:
+        if rules not in rows or name == claimed or rows[rules] not in (read | {claimed}):
             rows[rules] = name
     names = list(rows.values())
     if claimed is None:
