@@ -1,35 +1,38 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Switch rules of inference off, one at a time, and print what each of them pays.
+"""Switch rules of inference off, one at a time, and measure what each of them pays.
 
-    ablate.py --install DIR [--rule NAME]... [--jobs N] [--json FILE] TAPE...
+    ablate.py --install DIR [--rule NAME]... [--jobs N] TAPE...
 
 DIR is an install whose rules can be switched off (replay/run/rules.h), made by
 
-    pip install --no-deps --no-build-isolation -Cbuild-dir=build/rules \
+    pip install --no-deps --no-build-isolation -Cbuild-dir=build/rules \\
         -Csetup-args=-Dc_args=-DRULES_CAN_BE_OFF --target DIR .
 
 `validate` reads each tape with all rules, and with each rule off. A figure is the change of the
 exact share of a decision, in percentage points, when the rule is off: negative where the rule
-pays. First over the decisions of all tapes together; then the largest loss and the largest gain
-on one tape. FILE gets the counts of each run. Exit status 1 if a run fails.
+pays. It is that of the decisions of all tapes together; the largest loss and the largest gain on
+one tape stand beside them.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-RULES_H = Path(__file__).parents[2] / "replay/run/rules.h"
-ALL_ON = ""
+import program
+import recordings
+
+RULES_H = program.ROOT / "replay/run/rules.h"
+ALL_ON = "all rules on"
 
 # The decisions of `validate --json`: its counts, exact counts and unknown counts.
 DECISIONS = {
@@ -40,8 +43,11 @@ DECISIONS = {
     "drain sizes": ("drains", "drain_size_exact", "drain_size_unknown"),
     "fallbacks": ("extfrag", "extfrag_exact", "extfrag_unknown"),
 }
+_FEWEST = 20  # decisions of a tape that stands alone
+_SHOWN = 0.2  # percentage points of a tape that stands alone
 
 Counts = dict[str, tuple[int, int]]  # decision: how many, how many of them exact
+Runs = Mapping[str, Counts]  # by tape
 
 
 def rules() -> list[str]:
@@ -49,7 +55,7 @@ def rules() -> list[str]:
     return re.findall(r"^\tRULE\((\w+)\)", RULES_H.read_text(), re.MULTILINE)
 
 
-def counts(answer: dict[str, int]) -> Counts:
+def counts(answer: Mapping[str, int]) -> Counts:
     """The decisions of one answer of `validate --json`, without the unknown ones."""
     return {
         name: (answer[nr] - answer[unknown], answer[exact])
@@ -57,89 +63,76 @@ def counts(answer: dict[str, int]) -> Counts:
     }
 
 
-def measure(install: Path, rule: str, tape: Path, cache: str) -> Counts:
-    """Validate one tape without `rule`."""
-    environment = os.environ | {
-        "PYTHONPATH": str(install),
-        "PAGETAPE_RULES_OFF": rule,
-        "XDG_CACHE_HOME": cache,
-    }
+def validated(install: Path, rule: str, tape: Path, cache: str) -> Counts:
+    """The decisions of one tape without `rule`."""
+    off = "" if rule == ALL_ON else rule
+    environment = {"PYTHONPATH": str(install), "PAGETAPE_RULES_OFF": off, "XDG_CACHE_HOME": cache}
     code = "from pagetape.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, "validate", tape, "--json"],
-        env=environment,
+        env=os.environ | environment,
         capture_output=True,
         text=True,
-        check=False,
+        check=True,
     )
-    if done.returncode:
-        raise RuntimeError(f"{tape} without {rule or 'no rule'}: {done.stderr.strip()}")
     return counts(json.loads(done.stdout))
 
 
-def share(all_counts: Iterable[Counts], decision: str) -> float:
-    """The exact share of a decision over several runs, in per cent; NaN without any."""
-    pairs = [one[decision] for one in all_counts]
+def share(runs: Iterable[Counts], decision: str) -> float | None:
+    """The exact share of a decision over several runs, in percent; None without any."""
+    pairs = [run[decision] for run in runs]
     nr = sum(pair[0] for pair in pairs)
-    return 100 * sum(pair[1] for pair in pairs) / nr if nr else float("nan")
+    return 100 * sum(pair[1] for pair in pairs) / nr if nr else None
 
 
-def changes(on: dict[str, Counts], off: dict[str, Counts], decision: str) -> dict[str, float]:
-    """The change of the share on each tape with at least 20 such decisions."""
-    return {
-        tape: share([off[tape]], decision) - share([on[tape]], decision)
-        for tape in on
-        if on[tape][decision][0] >= 20
-    }
+def change(on: Iterable[Counts], off: Iterable[Counts], decision: str) -> float | None:
+    """The share with the rule off, less that with the rule on."""
+    before, after = share(on, decision), share(off, decision)
+    return None if before is None or after is None else round(after - before, 3)
 
 
-def table(found: dict[str, dict[str, Counts]]) -> list[str]:
-    """The lines to print."""
+def alone(on: Runs, off: Runs) -> Iterator[str]:
+    """For each decision, the tapes with the largest loss and the largest gain."""
+    for name in DECISIONS:
+        found = {
+            tape: change([on[tape]], [off[tape]], name) or 0.0
+            for tape in on
+            if on[tape][name][0] >= _FEWEST
+        }
+        for tape in dict.fromkeys(pick(found, key=lambda t: found[t]) for pick in (min, max)):
+            if abs(found[tape]) >= _SHOWN:
+                yield f"{name} {found[tape]:+.1f} on {tape}"
+
+
+def table(found: Mapping[str, Runs]) -> dict[str, Any]:
+    """A row for each rule, after the shares with all rules on."""
     on = found[ALL_ON]
-    head = "  ".join(f"{name} {share(on.values(), name):.3f}" for name in DECISIONS)
-    lines = [f"{len(on)} tapes, all rules on, %: {head}", ""]
-    lines.append(f"{'off':18}" + "".join(f"{name:>14}" for name in DECISIONS) + "  one tape")
+    rows: list[list[Any]] = [[ALL_ON, *(share(on.values(), name) for name in DECISIONS), ""]]
     for rule, off in found.items():
-        if rule == ALL_ON:
-            continue
-        cells, extremes = "", []
-        for name in DECISIONS:
-            cells += f"{share(off.values(), name) - share(on.values(), name):+14.3f}"
-            alone = changes(on, off, name)
-            for pick in (min, max):
-                tape = pick(alone, key=lambda t: alone[t], default=None)
-                if tape and abs(alone[tape]) >= 0.2:
-                    extremes.append(f"{name} {alone[tape]:+.1f} ({tape})")
-        lines.append(f"{rule:18}{cells}  {', '.join(dict.fromkeys(extremes))}")
-    return lines
+        if rule != ALL_ON:
+            changes = [change(on.values(), off.values(), name) for name in DECISIONS]
+            rows.append([rule, *changes, "; ".join(alone(on, off))])
+    return program.table(("off", *DECISIONS, "one tape"), rows)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+def main() -> None:
+    parser = program.parser(__doc__)
     parser.add_argument("--install", type=Path, required=True, metavar="DIR")
     parser.add_argument("--rule", action="append", choices=rules(), metavar="NAME")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("tapes", nargs="+", type=Path, metavar="TAPE")
-    chosen = parser.parse_args(arguments)
-    found: dict[str, dict[str, Counts]] = {}
-    with TemporaryDirectory(prefix="ablate-") as cache, ThreadPoolExecutor(chosen.jobs) as pool:
-        for rule in (ALL_ON, *(chosen.rule or rules())):
-            runs = {
-                tape.name: pool.submit(measure, chosen.install, rule, tape, f"{cache}/{rule}")
-                for tape in chosen.tapes
-            }
-            found[rule] = {name: run.result() for name, run in runs.items()}
-            print(f"ablate: {rule or 'all rules on'}", file=sys.stderr)
-            if chosen.json:
-                chosen.json.write_text(json.dumps(found, indent=1) + "\n")
-    print(*table(found), sep="\n")
-    return 0
+    given = parser.parse_args()
+    tapes = list(recordings.tapes(given.tapes))
+    found: dict[str, Runs] = {}
+    with TemporaryDirectory(prefix="ablate-") as cache, ThreadPoolExecutor(given.jobs) as pool:
+        for rule in (ALL_ON, *(given.rule or rules())):
+            runs = [
+                pool.submit(validated, given.install, rule, t, f"{cache}/{rule}") for t in tapes
+            ]
+            found[rule] = {t.stem: run.result() for t, run in zip(tapes, runs, strict=True)}
+            program.say(f"ablate: {rule}")
+    program.give({"rules": table(found)})
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except (RuntimeError, OSError) as e:
-        print(f"ablate: {e}", file=sys.stderr)
-        sys.exit(1)
+    program.run(main)

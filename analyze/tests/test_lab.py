@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from importlib.metadata import distribution
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import ablate
 import feedback
 import lab
 import program
@@ -137,3 +139,26 @@ def test_the_summary_counts_the_recordings_where_r0_is_right() -> None:
     assert row == ["seen", "1 of 2", "1 of 2", "2 of 2", 2, "1 of 1", 100, 100]
     counts = feedback.reclaim(owns)["counts"]
     assert counts["rows"][1][counts["columns"].index("fallbacks, R0")] == [400, 41, 30, 60]
+
+
+# ---- rules of inference
+
+
+def test_each_rule_that_can_be_off_is_asked_somewhere() -> None:
+    sources = "".join(path.read_text() for path in (program.ROOT / "replay").glob("*/*.c"))
+    asked = set(re.findall(r"rule_is_on\(RULE_(\w+)\)", sources))
+    assert asked == set(ablate.rules())
+
+
+def test_a_rule_pays_what_is_lost_without_it() -> None:
+    def run(exact: int, nr: int = 100) -> ablate.Counts:
+        return dict.fromkeys(ablate.DECISIONS, (nr, exact))
+
+    found = {
+        ablate.ALL_ON: {"one": run(90), "other": run(99), "small": run(0, 1)},
+        "tuning": {"one": run(80), "other": run(100), "small": run(1, 1)},
+    }
+    on, off = ablate.table(found)["rows"]
+    assert on[1] == pytest.approx(100 * 189 / 201)
+    assert off[1] == pytest.approx(100 * (181 - 189) / 201, abs=0.001)
+    assert "pages -10.0 on one; pages +1.0 on other" in off[-1]
