@@ -82,7 +82,7 @@ def share(runs: Iterable[Counts], decision: str) -> float | None:
     """The exact share of a decision over several runs, in percent; None without any."""
     pairs = [run[decision] for run in runs]
     nr = sum(pair[0] for pair in pairs)
-    return 100 * sum(pair[1] for pair in pairs) / nr if nr else None
+    return round(100 * sum(pair[1] for pair in pairs) / nr, 3) if nr else None
 
 
 def change(on: Iterable[Counts], off: Iterable[Counts], decision: str) -> float | None:
