@@ -2,7 +2,7 @@
 /* The findings of validate: misses and pending misses, inferred rows, captures. */
 #include "predict.h"
 
-void note_divergence(struct validate *v, const struct miss *miss)
+static void note_divergence(struct validate *v, const struct miss *miss)
 {
 	v->divergence.known = true;
 	v->divergence.miss = *miss;
@@ -12,7 +12,7 @@ void note_divergence(struct validate *v, const struct miss *miss)
 		v->config.observer->missed(v->config.observer->self, v, miss);
 }
 
-void forget_divergence(struct validate *v)
+static void forget_divergence(struct validate *v)
 {
 	v->divergence.known = v->divergence.repaired = false;
 	v->divergence.pending_miss = NULL;

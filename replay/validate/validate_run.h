@@ -214,8 +214,6 @@ struct validate {
  * Count a missed decision; the first one becomes the divergence.
  */
 void missed(struct validate *v, const struct miss *miss);
-void note_divergence(struct validate *v, const struct miss *miss);
-void forget_divergence(struct validate *v);
 /* The model has taken over the record after a miss. */
 void repaired(struct validate *v);
 
