@@ -1,35 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The definition of a tape: its tables, columns, enums and version.
 
-The TOML files beside this module are the only definition. `TABLES` holds them in the order of
-tape.toml; `Table.arrow` is the pyarrow schema of one of them. `RENAMES` has the names of older
-tapes: `Tape` reads them as today's.
+The TOML files of this room are the only definition; the build makes tables.json of them. `TABLES`
+holds them in the order of tape.toml; `Table.arrow` is the pyarrow schema of one of them. `RENAMES`
+has the names of older tapes: `Tape` reads them as today's.
+
+Arrow is imported by what needs it, so that a command says its first words without it.
 """
 
 from __future__ import annotations
 
-import tomllib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-_ARROW = {
-    "bool": pa.uint8(),
-    "int8": pa.int8(),
-    "uint8": pa.uint8(),
-    "int16": pa.int16(),
-    "uint16": pa.uint16(),
-    "int32": pa.int32(),
-    "uint32": pa.uint32(),
-    "int64": pa.int64(),
-    "uint64": pa.uint64(),
-    "utf8": pa.utf8(),
-}
-
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _RANGES = {  # least and greatest value
     "bool": (0, 1),
@@ -82,13 +71,33 @@ class Column:
         return isinstance(value, int) and least <= value <= most
 
     @property
+    def _arrow_type(self) -> pa.DataType:
+        import pyarrow as pa
+
+        return pa.type_for_alias({"bool": "uint8", "utf8": "string"}.get(self.type, self.type))
+
+    @property
     def arrow(self) -> pa.Field:
         """The pyarrow field; an enum is a dictionary with fixed indices."""
-        kind = pa.dictionary(pa.uint8(), pa.utf8()) if self.labels else _ARROW[self.type]
+        import pyarrow as pa
+
+        kind = pa.dictionary(pa.uint8(), pa.utf8()) if self.labels else self._arrow_type
         meta = {"doc": self.doc}
         if self.unit:
             meta["unit"] = self.unit
         return pa.field(self.name, kind, nullable=self.null, metadata=meta)
+
+    def array(self, values: list[Any]) -> pa.Array:
+        """An array of the column from Python values; labels stand for enum values."""
+        import pyarrow as pa
+
+        if self.type == "bool":
+            values = [None if value is None else int(value) for value in values]
+        if not self.labels:
+            return pa.array(values, self._arrow_type)
+        number = {label: i for i, label in enumerate(self.labels)}
+        codes = [None if value is None else number[value] for value in values]
+        return pa.DictionaryArray.from_arrays(pa.array(codes, pa.uint8()), list(self.labels))
 
 
 @dataclass(frozen=True)
@@ -113,6 +122,8 @@ class Table:
     @cached_property
     def arrow(self) -> pa.Schema:
         """The pyarrow schema, one field per column."""
+        import pyarrow as pa
+
         return pa.schema([column.arrow for column in self.columns])
 
     def column(self, name: str) -> Column:
@@ -124,23 +135,12 @@ class Table:
 
     def batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
         """A batch of this table from Python rows; labels stand for enum values."""
+        import pyarrow as pa
+
         return pa.RecordBatch.from_arrays(
-            [
-                self._array(column, [row.get(column.name) for row in rows])
-                for column in self.columns
-            ],
+            [column.array([row.get(column.name) for row in rows]) for column in self.columns],
             schema=self.arrow,
         )
-
-    @staticmethod
-    def _array(column: Column, values: list[Any]) -> pa.Array:
-        if column.type == "bool":
-            values = [None if value is None else int(value) for value in values]
-        if not column.labels:
-            return pa.array(values, _ARROW[column.type])
-        number = {label: i for i, label in enumerate(column.labels)}
-        codes = [None if value is None else number[value] for value in values]
-        return pa.DictionaryArray.from_arrays(pa.array(codes, pa.uint8()), list(column.labels))
 
 
 @dataclass(frozen=True)
@@ -179,28 +179,23 @@ class Renames:
         return table in self.columns or labels
 
 
-@cache
-def _toml(name: str) -> dict[str, Any]:
-    return tomllib.loads(files(__name__).joinpath(f"{name}.toml").read_text("utf-8"))
+_DEFINITION = json.loads((files(__name__) / "tables.json").read_text("utf-8"))
+_TAPE: dict[str, Any] = _DEFINITION["tape"]
+_BY_NAME: dict[str, dict[str, Any]] = {table["name"]: table for table in _DEFINITION["tables"]}
 
-
-def _tape() -> dict[str, Any]:
-    return _toml("tape")
-
-
-VERSION: int = _tape()["version"]
+VERSION: int = _TAPE["version"]
 ENUMS: dict[str, tuple[Value, ...]] = {  # the values that several tables share
     name: tuple(Value(value["name"], value["doc"]) for value in values)
-    for name, values in _tape()["enums"].items()
+    for name, values in _TAPE["enums"].items()
 }
 MIGRATETYPES: tuple[str, ...] = tuple(value.name for value in ENUMS["migratetype"])
 ZONES: tuple[str, ...] = tuple(value.name for value in ENUMS["zone"])
-GFP_BITS: tuple[str, ...] = tuple(_tape()["bits"]["gfp"])
-CONTEXT_BITS: tuple[str, ...] = tuple(_tape()["bits"]["context"])
+GFP_BITS: tuple[str, ...] = tuple(_TAPE["bits"]["gfp"])
+CONTEXT_BITS: tuple[str, ...] = tuple(_TAPE["bits"]["context"])
 
 # Older tape versions that `Tape` reads, each with the names that changed since.
 RENAMES: dict[int, Renames] = {
-    int(version): Renames(**names) for version, names in _tape()["renames"].items()
+    int(version): Renames(**names) for version, names in _TAPE["renames"].items()
 }
 
 
@@ -217,17 +212,15 @@ def _values(table: dict[str, Any], column: dict[str, Any]) -> list[dict[str, Any
     if isinstance(values, str):
         other, _, name = values.partition(".")
         found: list[dict[str, Any]] = next(
-            c["values"] for c in _toml(other)["column"] if c["name"] == name
+            c["values"] for c in _BY_NAME[other]["column"] if c["name"] == name
         )
         return found
     if enum := column.get("enum"):
-        return list(table["kind"] if enum == "kind" else _tape()["enums"][enum])
+        return list(table["kind"] if enum == "kind" else _TAPE["enums"][enum])
     return values
 
 
-def _load(name: str) -> Table:
-    data = _toml(name)
-
+def _table(data: dict[str, Any]) -> Table:
     return Table(
         name=data["name"],
         doc=data["doc"],
@@ -246,7 +239,7 @@ def _load(name: str) -> Table:
                 values=tuple(
                     Value(v["name"], v["doc"], v.get("class", "")) for v in _values(data, c)
                 ),
-                bits=tuple(_tape()["bits"][c["bits"]]) if "bits" in c else (),
+                bits=tuple(_TAPE["bits"][c["bits"]]) if "bits" in c else (),
                 private=c.get("private", ""),
             )
             for c in data["column"]
@@ -254,4 +247,4 @@ def _load(name: str) -> Table:
     )
 
 
-TABLES: dict[str, Table] = {name: _load(name) for name in _tape()["tables"]}
+TABLES: dict[str, Table] = {name: _table(data) for name, data in _BY_NAME.items()}

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turn schemas/*.toml into the C view of every table.
+"""Turn schemas/*.toml into the C view of every table, and into the JSON that Python loads.
 
-Usage: generate.py SCHEMAS_DIR OUT.h OUT.c
+Usage: generate.py SCHEMAS_DIR OUT.h OUT.c OUT.json
 
 Run by meson; needs nothing but the standard library. For each table the header
 gets one struct of column pointers, enum constants, and an `extern const struct
 table`; the source gets the descriptions that batch.c builds Arrow data from.
+The JSON has tape.toml and the tables as they are: each command loads it, and
+parsing TOML takes 50 times as long.
 """
 
+import json
 import sys
 import tomllib
 from pathlib import Path
@@ -185,11 +188,12 @@ def source(tape: Toml, tables: list[Toml], header_name: str) -> str:
     return "\n".join(out)
 
 
-def main(directory: Path, header_path: Path, source_path: Path) -> None:
+def main(directory: Path, header_path: Path, source_path: Path, json_path: Path) -> None:
     tape = tomllib.loads((directory / "tape.toml").read_text())
     tables = [tomllib.loads((directory / f"{name}.toml").read_text()) for name in tape["tables"]]
     header_path.write_text(header(tape, tables))
     source_path.write_text(source(tape, tables, header_path.name))
+    json_path.write_text(json.dumps({"tape": tape, "tables": tables}))
 
 
 if __name__ == "__main__":

@@ -146,7 +146,8 @@ def _reach(moment: str, running: subprocess.Popen[str], directory: Path) -> bool
     if moment == "starts":
         return False
     assert running.stderr is not None
-    if not running.stderr.readline().startswith("pagetape: recording since"):
+    lines = [running.stderr.readline() for _ in range(2)]
+    if not lines[-1].startswith("pagetape: recording since"):
         raise ChildProcessError("the recorder does not record")
     time.sleep(0.5)
     if moment == "ends":

@@ -10,19 +10,16 @@ turns them into one line on stderr and an exit status:
     2  bad usage       143  terminated by SIGTERM (129: SIGHUP)
 """
 
-import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 import click
 
 from pagetape import answer, did_you_mean, libraries
-
-_POOL = "ARROW_DEFAULT_MEMORY_POOL"
 
 # name: (module in pagetape.commands, help)
 COMMANDS = {
@@ -50,22 +47,6 @@ COMMANDS = {
 }
 
 
-@contextlib.contextmanager
-def _small_pool() -> Iterator[None]:
-    """In this context, Arrow chooses the allocator of the C library when it is imported.
-
-    Its own one keeps 20 MB more in the process of a recorder.
-    """
-    if _POOL in os.environ:  # the user's choice
-        yield
-        return
-    os.environ[_POOL] = "system"
-    try:
-        yield
-    finally:  # the recorded command has the environment of its caller
-        del os.environ[_POOL]
-
-
 class Commands(click.Group):
     """The commands of COMMANDS; each is imported when it runs."""
 
@@ -76,8 +57,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _ = COMMANDS[cmd_name]
-        with _small_pool() if cmd_name == "record" else contextlib.nullcontext():
-            command = import_module(f"pagetape.commands.{module}").command
+        command = import_module(f"pagetape.commands.{module}").command
         assert isinstance(command, click.Command)
         return command
 

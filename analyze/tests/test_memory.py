@@ -86,7 +86,9 @@ def test_a_refusal_is_one_line(tmp_path: Path, pagetape: Run) -> None:
 
 def test_the_recorder_begins_without_duckdb_and_the_engine() -> None:
     code = (
-        "import sys; from pagetape import cli; cli.pagetape.get_command(None, 'record')\n"
+        "import sys; from pagetape.commands import record\n"
+        "assert not {'pyarrow', 'pagetape._collector'} & set(sys.modules)\n"  # its first words
+        "record._of_recording('recorder')\n"
         "import pyarrow; print(pyarrow.default_memory_pool().backend_name)\n"
         "print({'duckdb', 'pagetape._replay'} & set(sys.modules))"
     )

@@ -35,7 +35,8 @@ def test_a_command_is_recorded_and_its_status_passed_on(tmp_path: Path, pagetape
     said = pagetape("record", "-o", out, "--", sys.executable, "-c", status)
     assert said.status == 3
     assert said.out == ""
-    began, saved = said.err.splitlines()
+    preparing, began, saved = said.err.splitlines()
+    assert preparing.startswith(f"pagetape: Linux {os.uname().release}: preparing ")
     assert began.startswith("pagetape: recording since ") and "or Ctrl-C; at most " in began
     assert saved.startswith(f"{out}: ") and "lost: 0 events" in saved
     info = pagetape("info", out, "--json").json
@@ -137,7 +138,7 @@ def test_a_zone_too_large_for_the_time_allowed_is_reported_and_replayed(
         "0.2",
     ]
     done = subprocess.run([sys.executable, "-c", fragment, *record], stderr=subprocess.PIPE)
-    assert done.returncode == 0 and done.stderr.count(b"\n") == 2
+    assert done.returncode == 0 and done.stderr.count(b"\n") == 3
     info = pagetape("info", out, "--json").json
     if info["snapshots"][0]["how"] == "exact":
         livetest.skip("this machine walks its free lists in 1 ms", by_chance=True)
@@ -194,7 +195,7 @@ def test_a_machine_without_exact_snapshots_falls_back_and_says_why(
     out = tmp_path / "t.tape"
     said = pagetape("record", "-o", out, "--duration", 0.01)
     assert said.status == 0
-    assert said.err.count("\n") == 2 and "start from /proc (" in said.err
+    assert said.err.count("\n") == 3 and "start from /proc (" in said.err
     info = pagetape("info", out, "--json").json
     assert info["snapshot"] == "proc"
     assert "_snapshot" in info["facts"]["snapshot"]["why"]
@@ -230,7 +231,7 @@ def test_a_signal_ends_the_recording_well(number: int, tmp_path: Path, pagetape:
             time.sleep(0.02)
         running.send_signal(number)
         _, err = running.communicate(timeout=60)
-    assert (running.returncode, err.count(b"\n")) == (0, 2)
+    assert (running.returncode, err.count(b"\n")) == (0, 3)
     assert pagetape("info", out, "--json").json["complete"] is True
 
 
@@ -264,7 +265,7 @@ def test_a_rotation_makes_tapes_that_each_stand_alone(tmp_path: Path, pagetape: 
     assert said.status == 0
     # Two tapes may begin in one second: their names do not sort by time then.
     tapes = sorted(map(Tape, out.iterdir()), key=lambda tape: tape.facts["series"]["number"])
-    assert 2 <= len(tapes) == said.err.count("\n") - 1
+    assert 2 <= len(tapes) == said.err.count("\n") - 2
     assert said.err.count("lost: 0 events") == len(tapes)  # though the spool moves later
     ends = []
     for number, tape in enumerate(tapes, start=1):
@@ -358,7 +359,7 @@ def test_a_flight_recorder_without_a_trigger_writes_nothing(tmp_path: Path, page
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert (said.status, said.out) == (0, "")
-    began, *lines = said.err.splitlines()
+    _, began, *lines = said.err.splitlines()
     assert began.startswith("pagetape: recording since ")
     lines = [line for line in lines if "samples of /proc are missing" not in line]  # a busy machine
     assert lines == [

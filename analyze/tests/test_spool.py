@@ -233,7 +233,7 @@ def test_a_deferred_recording_is_imported_elsewhere(
     with recording(out, "--defer", "--events", "all") as running, load(4, 0.01) as pid:
         time.sleep(1.5)
         status, said = stopped(running)
-    assert (status, said.count("\n")) == (0, 2)
+    assert (status, said.count("\n")) == (0, 3)
     assert f"pagetape import {out}" in said
     assert not leftovers(running.pid)
     assert Tape(out).num_rows("event") == 0
@@ -390,7 +390,7 @@ def test_a_recording_outlives_the_mount_of_tracefs(tmp_path: Path, pagetape: Run
         assert subprocess.run([*inside, "ls", str(INSTANCES)], capture_output=True).returncode
         time.sleep(1)
         status, said = stopped(running)
-    assert (status, said.count("\n")) == (0, 2)
+    assert (status, said.count("\n")) == (0, 3)
     tape = Tape(out)
     accounted(tape)
     span = tape.span("event")

@@ -85,7 +85,8 @@ def idle(seconds: float) -> dict[str, Any]:
             [*command, "--", "sleep", str(seconds + 5)], stderr=subprocess.PIPE
         )
         assert recorder.stderr
-        recorder.stderr.readline()  # "recording since ..."
+        for _ in range(2):  # "preparing ...", "recording since ..."
+            recorder.stderr.readline()
         time.sleep(3)
         before = wakeups(recorder.pid)
         time.sleep(seconds)

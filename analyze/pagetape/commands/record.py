@@ -1,87 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape record: record this machine's page allocator into a tape."""
+"""pagetape record: record this machine's page allocator into a tape.
+
+The options and their rules; recording/recorder.py records. It is imported after the first words:
+Arrow and the collector take longer than everything here.
+"""
 
 from __future__ import annotations
 
-import errno
 import os
-import signal
-import time
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from pagetape import answer
 from pagetape.commands import options
-from pagetape.recording.eventsets import SETS, tracepoints
-from pagetape.recording.flight import Callbacks, Flight
-from pagetape.recording.memory import Demand, Limit, fit
-from pagetape.recording.rotation import OneTape, Rotation
-from pagetape.recording.session import Contents, Session, Spooling, Wanted
+from pagetape.recording.eventsets import SETS
 from pagetape.recording.status import Status
-from pagetape.recording.tape_dir import TapeDir
-from pagetape.recording.triggers import (
-    SIGNAL,
-    DirectReclaim,
-    Firing,
-    ThpFail,
-    Trigger,
-    Watch,
-    parse,
-)
-from pagetape.recording.workload import Workload
-from pagetape.schemas.tape import Tape, TapeError
-from pagetape.tapes import output
-from pagetape.tapes.loss import Loss
+
+if TYPE_CHECKING:
+    from pagetape.recording.triggers import Trigger
 
 
-def _saved(path: Path) -> str:
-    """One line about a tape that has all its rows."""
-    tape = Tape(path)
-    # Not before: it loads the engine, and a recording should begin at once.
-    from pagetape.tapes.info import flight, snapshots, spooled, summary
-
-    info = summary(tape)
-    if tape.facts.get("deferred"):
-        return f"{path}: {spooled(info)}; pagetape import {path} -o NEW.tape decodes it"
-    why = f"{flight(info)}; " if flight(info) else ""
-    each = f" ({info['bytes_per_event']:.2f} bytes/event)" if info["bytes_per_event"] else ""
-    return (
-        f"{path}: {why}{answer.amount(info['stored'], 'event')} in {info['duration_s']:.1f} s,"
-        f" {answer.size(info['bytes'])}{each}, snapshots: {snapshots(info)},"
-        f" {Loss.of(tape, closed=True)}{_full(info)}"
-    )
+_POOL = "ARROW_DEFAULT_MEMORY_POOL"
 
 
-def _full(info: dict[str, Any]) -> str:
-    """How long no event could be spooled; what waits in the spool is of the next tape."""
-    seconds = info["spool"]["full_s"]
-    return f", the spool was full for {seconds:.1f} s" if seconds else ""
+def _of_recording(module: str) -> Any:
+    """A module of the room `recording`; Arrow, which it needs, takes the C library's allocator.
+
+    Its own one keeps 20 MB more in the process of a recorder.
+    """
+    chosen = _POOL in os.environ  # by the user
+    os.environ.setdefault(_POOL, "system")
+    try:
+        return import_module(f"pagetape.recording.{module}")
+    finally:
+        if not chosen:  # the recorded command has the environment of its caller
+            del os.environ[_POOL]
 
 
-class _TriggerType(click.ParamType[Trigger | None]):
+class _TriggerType(click.ParamType["Trigger | None"]):
     name = "trigger"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Trigger | None:
         try:
-            return parse(value)
+            trigger: Trigger | None = _of_recording("triggers").parse(value)
         except ValueError as e:
             self.fail(str(e), param, ctx)
-
-
-def _wanted_snapshots(kind: str, max_ms: float | None, events: str) -> Wanted:
-    """A tape of the cheap set cannot be replayed, so an exact snapshot would serve nothing."""
-    if events != "cheap":
-        return Wanted(kind, max_ms)
-    why = "tapes of the cheap event set take no exact snapshot, because they cannot be replayed"
-    if kind in ("exact", "locked"):
-        raise click.UsageError(f"--snapshot {kind} needs --events page or all: {why}")
-    return Wanted("proc", blocks=False, why_proc=why if kind == "auto" else None)
+        return trigger
 
 
 @click.command("record", context_settings={"ignore_unknown_options": True})
@@ -220,27 +189,7 @@ def _wanted_snapshots(kind: str, max_ms: float | None, events: str) -> Wanted:
 @click.argument("argv", metavar="[-- CMD ...]", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def command(
-    ctx: click.Context,
-    /,
-    out: Path,
-    duration: float | None,
-    events: str,
-    snapshot: str,
-    snapshot_max_ms: float | None,
-    stacks: str | None,
-    rotate: float | None,
-    keep: float | None,
-    ring: float | None,
-    triggers: tuple[Trigger | None, ...],
-    cooldown: float,
-    sample: float,
-    numa_maps: bool,
-    private: str | None,
-    spool_max: float | None,
-    quiet: bool,
-    force: bool,
-    argv: tuple[str, ...],
-    **_for_memory: Any,
+    ctx: click.Context, /, out: Path, quiet: bool, argv: tuple[str, ...], **given: Any
 ) -> None:
     """Record this machine's page allocator into a tape.
 
@@ -249,8 +198,9 @@ def command(
     other users of ftrace. A replay needs the events `page` or `all`, and is far more accurate with
     an exact snapshot. Recording needs root, or access to tracefs.
 
-    On stderr the recorder prints the time of its start, and at the end a line for each tape. On a
-    terminal, without CMD, it also shows events/s, lost events and the bytes in the spool.
+    On stderr the recorder says that it prepares, then the time of its start, and at the end a line
+    for each tape. On a terminal, without CMD, it also shows events/s, lost events and the bytes in
+    the spool.
 
     --rotate records from tape to tape without losing an event. Each tape is complete, with
     its own first and last snapshot, and is named DIR/HOST-2026-11-21T061500Z.tape. --keep removes
@@ -275,44 +225,20 @@ def command(
       pagetape record -o raw.tape --defer --duration 10 && pagetape import raw.tape -o base.tape
     """
     check(ctx)
-    import_module("pagetape._collector")  # while few files are open: it raises the limit of them
-    wanted = _wanted_snapshots(snapshot, snapshot_max_ms, events)
-    limit = Limit.of(ctx.params["memory"])
-    taken = fit(_demand(ctx.params, wanted), limit)
-    session = Session(
-        Workload(argv, duration),
-        Contents(tracepoints(events), sample, stacks is not None, numa_maps),
-        wanted,
-        watch=Watch([trigger for trigger in triggers if trigger is not None], cooldown),
-        spooling=Spooling(int(spool_max or 0) or None, taken.defer, taken.spools, taken.ring_kb),
-        status=Status(str(out), memory=taken.words(limit), quiet=quiet, live=not argv),
-    )
-    if taken.defer and not ctx.params["defer"]:
-        session.status.warn(f"too little memory to decode: {out} is deferred, as by --defer")
-    if rotate is not None:
-        code = _rotate(session, _tape_dir(session, out, keep, private), rotate, private)
-    elif ring is not None:
-        tape_dir = _tape_dir(session, out, keep, private)
-        code = _fly(session, tape_dir, ring, taken.held, private)
-    else:
-        code = _one_tape(session, out, private, force=force, defer=taken.defer)
-    if session.ended != "stopped":
-        raise TapeError(errno.ENOSPC, f"{out}: the recording ended early: {session.ended}")
-    ctx.exit(code)
+    status = Status(str(out), quiet=quiet, live=not argv)
+    if _is_plain(ctx):
+        status.preparing(given["events"])
+    recorder = _of_recording("recorder")
+    ctx.exit(recorder.record(recorder.Request(out=out, argv=argv, **given), status))
 
 
-def _demand(given: dict[str, Any], wanted: Wanted) -> Demand:
-    """What these options decide about memory."""
-    flies = given["ring"] is not None
-    return Demand(
-        os.cpu_count() or 1,
-        exact=wanted.kind != "proc",
-        defer=given["defer"],
-        may_defer=not flies and given["rotate"] is None and given["private"] is None,
-        series=flies or given["rotate"] is not None,
-        held=int(given["ring_memory"]) if flies else 0,
-        ring_kb=int((given["buffer"] or 0) // 1024),
-    )
+def _is_plain(ctx: click.Context) -> bool:
+    """Whether nothing that shows at once may refuse the recording: a refusal is one line."""
+    given = ctx.params
+    fits = given["memory"] is given["spool_max"] is None
+    out = given["out"]
+    free = given["rotate"] or given["ring"] or not (os.path.lexists(out) or out == Path("-"))
+    return os.geteuid() == 0 and fits and bool(free)
 
 
 # Each option, and the options of which it needs one.
@@ -346,65 +272,16 @@ def check(ctx: click.Context) -> None:
         raise click.UsageError(
             "--force replaces one tape; --rotate and --ring always create new tapes"
         )
-    if "numa_maps" in given and not ctx.params["sample"]:
+    params = ctx.params
+    if params["events"] == "cheap" and params["snapshot"] in ("exact", "locked"):
+        raise click.UsageError(
+            f"--snapshot {params['snapshot']} needs --events page or all: tapes of the cheap event"
+            " set take no exact snapshot, because they cannot be replayed"
+        )
+    if "numa_maps" in given and not params["sample"]:
         raise click.UsageError("--numa-maps needs --sample")
-    for trigger in ctx.params["triggers"]:
-        if isinstance(trigger, ThpFail) and not ctx.params["sample"]:
+    for trigger in filter(None, params["triggers"]):
+        if trigger.needs_samples and not params["sample"]:
             raise click.UsageError(f"{trigger.spec} needs --sample")
-        if isinstance(trigger, DirectReclaim) and ctx.params["events"] == "page":
+        if trigger.needs_reclaim and params["events"] == "page":
             raise click.UsageError(f"{trigger.spec} needs --events cheap or all")
-
-
-def _one_tape(session: Session, out: Path, private: str | None, *, force: bool, defer: bool) -> int:
-    """Record one tape; returns the exit status."""
-    output.check_free(out, replace=force)
-    tape = OneTape(out, replace=force, defer=defer, private=private)
-    status = session.run(tape, out.absolute().parent)
-    session.status.say(_saved(tape.path))
-    return status
-
-
-def _tape_dir(session: Session, out: Path, keep: float | None, private: str | None) -> TapeDir:
-    """The directory of a series; the names of private tapes do not have the host."""
-    return TapeDir(out, keep, "private" if private else None, session.status.say)
-
-
-def _rotate(session: Session, tape_dir: TapeDir, seconds: float, private: str | None) -> int:
-    """Record a new tape every `seconds`; returns the exit status."""
-    rotation = Rotation(
-        tape_dir, done=lambda path: session.status.say(_saved(path)), private=private
-    )
-    return session.run(rotation, tape_dir.directory, seconds)
-
-
-def _fly(
-    session: Session, tape_dir: TapeDir, seconds: float, memory: float, private: str | None
-) -> int:
-    """Record into memory. The exit status is 1 if writing a tape failed."""
-    saved: list[Path] = []
-    failures: list[OSError] = []
-
-    def done(path: Path) -> None:
-        saved.append(path)
-        session.status.say(_saved(path))
-
-    def failed(error: OSError) -> None:
-        failures.append(error)
-        session.status.warn(f"cannot write the tape: {error.strerror or error}")
-
-    def fire(*_: object) -> None:
-        session.requests.fire(Firing(SIGNAL, None, "", time.monotonic_ns()))
-
-    flight_recorder = Flight(
-        tape_dir,
-        seconds,
-        memory,
-        Callbacks(full=session.requests.cut, done=done, failed=failed),
-        private=private,
-    )
-    signal.signal(signal.SIGUSR1, fire)
-    session.status.armed = [*session.watch.specs, "SIGUSR1"]
-    status = session.run(flight_recorder, tape_dir.directory, seconds, prompt=True)
-    if not saved and not failures:
-        session.status.say("pagetape: no trigger fired: no tape was written")
-    return status or int(bool(failures))

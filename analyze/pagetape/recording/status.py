@@ -8,13 +8,17 @@ rate of events, the lost events, and the bytes that wait for decoding.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from pagetape import answer
-from pagetape.recording.triggers import Firing
+
+if TYPE_CHECKING:
+    from pagetape.recording.triggers import Firing
 
 _ERASE = "\r\x1b[K"
 
@@ -32,12 +36,10 @@ class Look:
 class Status:
     """Prints on stderr. A terminal that has gone away does not disturb the recording."""
 
-    def __init__(
-        self, out: str = "", *, memory: str = "", quiet: bool = False, live: bool = True
-    ) -> None:
-        """`out`: the place of the tape, `memory`: what the recorder takes."""
+    def __init__(self, out: str = "", *, quiet: bool = False, live: bool = True) -> None:
+        """`out`: the place of the tape."""
         self._out = out
-        self._memory = memory
+        self.memory = ""  # what the recorder takes
         self.armed: Sequence[str] = ()  # triggers
         self._quiet = quiet
         self._live = live and not quiet and sys.stderr is not None and sys.stderr.isatty()
@@ -60,10 +62,17 @@ class Status:
         """Print one line about something that disturbed the recording."""
         self._print(f"pagetape: {answer.visible(text)}\n")
 
+    def preparing(self, events: str) -> None:
+        """The first words. Until the events are switched on, none is recorded."""
+        self.say(
+            f"pagetape: Linux {os.uname().release}: preparing to record the events {events};"
+            " nothing is recorded yet"
+        )
+
     def recording(self, until: str) -> None:
         """The events are switched on."""
         since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        memory = f"; {self._memory}" if self._memory else ""
+        memory = f"; {self.memory}" if self.memory else ""
         self.say(f"pagetape: recording since {since} into {self._out}, until {until}{memory}")
         if self.armed:
             self.say(f"pagetape: armed: {', '.join(self.armed)}")

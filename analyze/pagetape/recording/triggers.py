@@ -40,6 +40,8 @@ class Trigger:
     """Receives all recorded rows and samples; returns a Firing when it fires."""
 
     units: ClassVar[dict[str, float]]  # units of its limit; the first is its own
+    needs_samples: ClassVar = False
+    needs_reclaim: ClassVar = False  # the events of reclaim
 
     def __init__(self, spec: str, limit: float) -> None:
         self.spec = spec
@@ -93,6 +95,7 @@ class DirectReclaim(Trigger):
     """
 
     units: ClassVar = {"ms": 1.0, "us": 1e-3, "s": 1e3}
+    needs_reclaim: ClassVar = True
 
     def __init__(self, spec: str, limit: float) -> None:
         super().__init__(spec, limit)
@@ -132,6 +135,7 @@ class ThpFail(Trigger):
     """The share of THP faults that fell back, within one second (one sample)."""
 
     units: ClassVar = {"%": 1.0}
+    needs_samples: ClassVar = True
     LEAST = 16  # least number of faults for a share
 
     def __init__(self, spec: str, limit: float) -> None:

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One recording as the command line asks for it: a tape, a series of tapes, or a flight."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from pagetape import answer
+from pagetape.recording.eventsets import tracepoints
+from pagetape.recording.flight import Callbacks, Flight
+from pagetape.recording.memory import Demand, Limit, fit
+from pagetape.recording.rotation import OneTape, Rotation
+from pagetape.recording.session import Contents, Session, Spooling, Wanted
+from pagetape.recording.status import Status
+from pagetape.recording.tape_dir import TapeDir
+from pagetape.recording.triggers import SIGNAL, Firing, Trigger, Watch
+from pagetape.recording.workload import Workload
+from pagetape.schemas.tape import Tape, TapeError
+from pagetape.tapes import output
+from pagetape.tapes.loss import Loss
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of `pagetape record` under their names there, in seconds and bytes."""
+
+    out: Path
+    argv: tuple[str, ...]
+    duration: float | None
+    events: str
+    snapshot: str
+    snapshot_max_ms: float | None
+    stacks: str | None
+    rotate: float | None
+    keep: float | None
+    ring: float | None
+    triggers: tuple[Trigger | None, ...]
+    ring_memory: float
+    cooldown: float
+    sample: float
+    numa_maps: bool
+    private: str | None
+    buffer: float | None
+    spool_max: float | None
+    defer: bool
+    memory: float | None
+    force: bool
+
+    def demand(self) -> Demand:
+        """What these options decide about memory."""
+        flies = self.ring is not None
+        return Demand(
+            os.cpu_count() or 1,
+            exact=self.wanted().kind != "proc",
+            defer=self.defer,
+            may_defer=not flies and self.rotate is None and self.private is None,
+            series=flies or self.rotate is not None,
+            held=int(self.ring_memory) if flies else 0,
+            ring_kb=int((self.buffer or 0) // 1024),
+        )
+
+    def wanted(self) -> Wanted:
+        """The snapshots. Tapes of the cheap set cannot be replayed: exact ones serve nothing."""
+        if self.events != "cheap":
+            return Wanted(self.snapshot, self.snapshot_max_ms)
+        why = "tapes of the cheap event set take no exact snapshot, because they cannot be replayed"
+        return Wanted("proc", blocks=False, why_proc=why if self.snapshot == "auto" else None)
+
+
+def record(request: Request, status: Status) -> int:
+    """Record; returns the exit status. Raises TapeError if the recording ended early."""
+    import_module("pagetape._collector")  # while few files are open: it raises the limit of them
+    limit = Limit.of(request.memory)
+    taken = fit(request.demand(), limit)
+    status.memory = taken.words(limit)
+    session = Session(
+        Workload(request.argv, request.duration),
+        Contents(
+            tracepoints(request.events),
+            request.sample,
+            request.stacks is not None,
+            request.numa_maps,
+        ),
+        request.wanted(),
+        watch=Watch([trigger for trigger in request.triggers if trigger], request.cooldown),
+        spooling=Spooling(
+            int(request.spool_max or 0) or None, taken.defer, taken.spools, taken.ring_kb
+        ),
+        status=status,
+    )
+    if taken.defer and not request.defer:
+        status.warn(f"too little memory to decode: {request.out} is deferred, as by --defer")
+    if request.rotate is not None:
+        code = _rotate(session, request, request.rotate)
+    elif request.ring is not None:
+        code = _fly(session, request, request.ring, taken.held)
+    else:
+        code = _one_tape(session, request, defer=taken.defer)
+    if session.ended != "stopped":
+        raise TapeError(errno.ENOSPC, f"{request.out}: the recording ended early: {session.ended}")
+    return code
+
+
+def _one_tape(session: Session, request: Request, *, defer: bool) -> int:
+    """Record one tape; returns the exit status."""
+    output.check_free(request.out, replace=request.force)
+    tape = OneTape(request.out, replace=request.force, defer=defer, private=request.private)
+    status = session.run(tape, request.out.absolute().parent)
+    session.status.say(_saved(tape.path))
+    return status
+
+
+def _tape_dir(request: Request, status: Status) -> TapeDir:
+    """The directory of a series; the names of private tapes do not have the host."""
+    return TapeDir(request.out, request.keep, "private" if request.private else None, status.say)
+
+
+def _rotate(session: Session, request: Request, seconds: float) -> int:
+    """Record a new tape every `seconds`; returns the exit status."""
+    tape_dir = _tape_dir(request, session.status)
+    rotation = Rotation(
+        tape_dir, done=lambda path: session.status.say(_saved(path)), private=request.private
+    )
+    return session.run(rotation, tape_dir.directory, seconds)
+
+
+def _fly(session: Session, request: Request, seconds: float, memory: float) -> int:
+    """Record into memory. The exit status is 1 if writing a tape failed."""
+    tape_dir = _tape_dir(request, session.status)
+    saved: list[Path] = []
+    failures: list[OSError] = []
+
+    def done(path: Path) -> None:
+        saved.append(path)
+        session.status.say(_saved(path))
+
+    def failed(error: OSError) -> None:
+        failures.append(error)
+        session.status.warn(f"cannot write the tape: {error.strerror or error}")
+
+    def fire(*_: object) -> None:
+        session.requests.fire(Firing(SIGNAL, None, "", time.monotonic_ns()))
+
+    flight_recorder = Flight(
+        tape_dir,
+        seconds,
+        memory,
+        Callbacks(full=session.requests.cut, done=done, failed=failed),
+        private=request.private,
+    )
+    signal.signal(signal.SIGUSR1, fire)
+    session.status.armed = [*session.watch.specs, "SIGUSR1"]
+    status = session.run(flight_recorder, tape_dir.directory, seconds, prompt=True)
+    if not saved and not failures:
+        session.status.say("pagetape: no trigger fired: no tape was written")
+    return status or int(bool(failures))
+
+
+def _saved(path: Path) -> str:
+    """One line about a tape that has all its rows."""
+    tape = Tape(path)
+    # Not before: it loads the engine, and a recording should begin at once.
+    from pagetape.tapes.info import flight, snapshots, spooled, summary
+
+    info = summary(tape)
+    if tape.facts.get("deferred"):
+        return f"{path}: {spooled(info)}; pagetape import {path} -o NEW.tape decodes it"
+    why = f"{flight(info)}; " if flight(info) else ""
+    each = f" ({info['bytes_per_event']:.2f} bytes/event)" if info["bytes_per_event"] else ""
+    return (
+        f"{path}: {why}{answer.amount(info['stored'], 'event')} in {info['duration_s']:.1f} s,"
+        f" {answer.size(info['bytes'])}{each}, snapshots: {snapshots(info)},"
+        f" {Loss.of(tape, closed=True)}{_full(info)}"
+    )
+
+
+def _full(info: dict[str, Any]) -> str:
+    """How long no event could be spooled; what waits in the spool is of the next tape."""
+    seconds = info["spool"]["full_s"]
+    return f", the spool was full for {seconds:.1f} s" if seconds else ""
