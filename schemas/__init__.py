@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class Renames:
         return table in self.columns or labels
 
 
-_DEFINITION = json.loads((files(__name__) / "tables.json").read_text("utf-8"))
+_DEFINITION = json.loads(Path(__file__).with_name("tables.json").read_bytes())
 _TAPE: dict[str, Any] = _DEFINITION["tape"]
 _BY_NAME: dict[str, dict[str, Any]] = {table["name"]: table for table in _DEFINITION["tables"]}
 

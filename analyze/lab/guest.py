@@ -200,7 +200,7 @@ def _place(path: Path, root: Path) -> None:
     there = root / path.relative_to("/")
     there.parent.mkdir(parents=True, exist_ok=True)
     if not there.exists():
-        shutil.copy(path, there)
+        shutil.copy2(path, there)  # with its time: else Python compiles each module again
 
 
 def check_programs() -> None:

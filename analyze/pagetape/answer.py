@@ -8,9 +8,6 @@ visible(), which leaves none that a terminal or browser obeys.
 
 from __future__ import annotations
 
-import csv
-import html
-import io
 import json
 import math
 import sys
@@ -54,6 +51,8 @@ def _escape(char: str) -> str:
 
 def markup(text: str) -> str:
     """`text` as text of an HTML page, also in an attribute."""
+    import html
+
     return html.escape(visible(text))
 
 
@@ -132,6 +131,9 @@ def emit_csv(answer: Answer) -> None:
     A spreadsheet takes a text that begins with = + - @ for a formula: such a text, as the name of a
     thread may be, gets a ' before it. Numbers stay as they are.
     """
+    import csv
+    import io
+
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for row in ([*answer.columns], *answer.rows):

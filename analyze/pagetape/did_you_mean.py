@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 
 
 def hint(name: str, known: Iterable[str]) -> str:
     """'; did you mean X?' for an error about `name`; empty if no known name is like it."""
+    import difflib  # a command without a mistake goes without
+
     found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean '{found[0]}'?" if found else ""
 

@@ -85,9 +85,10 @@ def test_a_refusal_is_one_line(tmp_path: Path, pagetape: Run) -> None:
 
 
 def test_the_recorder_begins_without_duckdb_and_the_engine() -> None:
+    """Its first words come before Arrow, too."""
     code = (
         "import sys; from pagetape.commands import record\n"
-        "assert not {'pyarrow', 'pagetape._collector'} & set(sys.modules)\n"  # its first words
+        "assert not {'pyarrow', 'pagetape._collector', 'pagetape.schemas'} & set(sys.modules)\n"
         "record._of_recording('recorder')\n"
         "import pyarrow; print(pyarrow.default_memory_pool().backend_name)\n"
         "print({'duckdb', 'pagetape._replay'} & set(sys.modules))"

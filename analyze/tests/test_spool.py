@@ -363,15 +363,15 @@ def test_a_disk_without_room_for_the_spool_is_refused_at_the_start(
 ) -> None:
     with small_disk(tmp_path / "disk", "1m") as disk:
         said = pagetape("record", "-o", disk / "t.tape", "--spool-max", "1GB", "--duration", 1)
-        assert (said.status, said.err.count("\n")) == (1, 1)
-        assert "cannot reserve a spool of" in said.err
+        assert said.status == 1
+        assert "cannot reserve a spool of" in said.err.splitlines()[-1]
         assert list(disk.iterdir()) == []
 
 
 def test_a_spool_that_is_too_small_is_refused(tmp_path: Path, pagetape: Run) -> None:
     said = pagetape("record", "-o", tmp_path / "t.tape", "--spool-max", "100kB", "--duration", 1)
-    assert (said.status, said.err.count("\n")) == (1, 1)
-    assert "a spool of 97 KB is too small" in said.err
+    assert said.status == 1
+    assert "a spool of 97 KB is too small" in said.err.splitlines()[-1]
     assert list(tmp_path.iterdir()) == []
     said = pagetape("record", "-o", tmp_path / "t.tape", "--spool-max", "much")
     assert said.status == 2 and "'much'" in said.err

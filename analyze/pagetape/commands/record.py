@@ -235,10 +235,9 @@ def command(
 def _is_plain(ctx: click.Context) -> bool:
     """Whether nothing that shows at once may refuse the recording: a refusal is one line."""
     given = ctx.params
-    fits = given["memory"] is given["spool_max"] is None
     out = given["out"]
     free = given["rotate"] or given["ring"] or not (os.path.lexists(out) or out == Path("-"))
-    return os.geteuid() == 0 and fits and bool(free)
+    return os.geteuid() == 0 and given["memory"] is None and bool(free)
 
 
 # Each option, and the options of which it needs one.

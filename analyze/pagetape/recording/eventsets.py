@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from pagetape.schemas import TABLES
-
 SETS = {
     "page": "every page allocated and freed, refills and drains of the per-CPU lists, fallbacks",
     "cheap": "only rare events (fallbacks, kswapd, direct reclaim, compaction runs, OOM kills)",
@@ -45,6 +43,8 @@ _CHEAP = {
 
 def tracepoints(which: str) -> list[str]:
     """The "system:event" names of an event set."""
+    from pagetape.schemas import TABLES  # not for the first words of `record`
+
     tables = ("event",) if which == "page" else ("event", "reclaim", "compaction")
     return [
         tracepoint
