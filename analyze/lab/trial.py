@@ -24,7 +24,8 @@ from typing import NoReturn
 
 from pagetape import cli
 
-SECONDS = 20.0  # a command that takes longer hangs; on a machine with other work, see _limit
+SECONDS = 20.0  # of CPU: a command that takes more hangs
+WAITS = 6  # times as long on the clock: a command that takes no CPU hangs as well
 MEMORY = 2 << 30  # bytes resident
 
 _POLL_S = 0.05
@@ -95,9 +96,20 @@ def _limited(line: list[str], directory: Path) -> int:
     return cli.run(line)
 
 
-def _limit() -> float:
-    """Seconds that a command may take: more where more threads than CPUs want to run."""
-    return SECONDS * max(1.0, os.getloadavg()[0] / len(os.sched_getaffinity(0)))
+def _cpu_seconds(session: int) -> float:
+    """What the processes of a session, and those that they have waited for, have taken."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            words = stat.read_text().rpartition(")")[2].split()
+            if int(words[3]) == session:
+                ticks += sum(map(int, words[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _hangs(pid: int, seconds: float) -> bool:
+    """Whether it has taken too long, however busy the machine is."""
+    return seconds > SECONDS and (seconds > WAITS * SECONDS or _cpu_seconds(pid) > SECONDS)
 
 
 def _resident(pid: int) -> int:
@@ -124,7 +136,7 @@ def run(line: list[str], directory: Path) -> Result:
     too_long = too_large = False
     try:
         while not poll.poll(_POLL_S * 1000):
-            too_long = time.monotonic() - begin > _limit()
+            too_long = _hangs(pid, time.monotonic() - begin)
             too_large = _resident(pid) > MEMORY
             if too_long or too_large:
                 _end(pid, signal.SIGUSR1)  # faulthandler prints where it is

@@ -44,7 +44,9 @@ def check(found: dict[str, Any], count: int) -> None:
 def in_child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, work: Callable[[], int]) -> str:
     """The failure of a command that does `work`, with limits that a test can wait for."""
     monkeypatch.setattr(trial.cli, "run", lambda _line: work())
-    monkeypatch.setattr(trial, "_limit", lambda: 1.0 if work is sleep else 60.0)
+    if work in (sleep, work_hard):
+        monkeypatch.setattr(trial, "SECONDS", 0.5)
+        monkeypatch.setattr(trial, "WAITS", 2 if work is sleep else 100)
     result = trial.run(["info"], tmp_path)
     return trial.failure(["info"], result, changed=False, left=[])
 
@@ -61,6 +63,11 @@ def fail() -> int:
 def sleep() -> int:
     time.sleep(60)
     return 0
+
+
+def work_hard() -> int:
+    while True:
+        pass
 
 
 def kill() -> int:
@@ -86,6 +93,7 @@ def fill_memory() -> int:
         (lambda: say("pagetape: \x9b1m\n"), "control"),
         (fail, "traceback"),
         (sleep, "hang"),
+        (work_hard, "hang"),
         (kill, "crash"),
         (fill_memory, "memory"),
     ],
