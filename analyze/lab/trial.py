@@ -24,7 +24,7 @@ from typing import NoReturn
 
 from pagetape import cli
 
-SECONDS = 20.0  # of CPU: a command that takes more hangs
+SECONDS = 20.0  # of each CPU: a command that takes more hangs
 WAITS = 6  # times as long on the clock: a command that takes no CPU hangs as well
 MEMORY = 2 << 30  # bytes resident
 
@@ -109,7 +109,8 @@ def _cpu_seconds(session: int) -> float:
 
 def _hangs(pid: int, seconds: float) -> bool:
     """Whether it has taken too long, however busy the machine is."""
-    return seconds > SECONDS and (seconds > WAITS * SECONDS or _cpu_seconds(pid) > SECONDS)
+    most = SECONDS * len(os.sched_getaffinity(0))
+    return seconds > SECONDS and (seconds > WAITS * SECONDS or _cpu_seconds(pid) > most)
 
 
 def _resident(pid: int) -> int:
