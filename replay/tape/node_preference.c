@@ -86,6 +86,17 @@ uint16_t node_preference_node(const struct model *m, const struct window_event *
 	return m->cpu_nodes[alloc->cpu];
 }
 
+struct request request_of(const struct model *m, const struct window_event *alloc)
+{
+	return (struct request){
+		.gfp_flags = alloc->gfp_flags,
+		.order = alloc->order,
+		.migratetype = alloc->migratetype,
+		.class_zone = (uint8_t)gfp_class_zone(m, alloc->gfp_flags),
+		.node = node_preference_node(m, alloc),
+	};
+}
+
 void node_preference_see(struct node_preference *p, const struct model *m,
 			 const struct window_event *event)
 {

@@ -41,6 +41,8 @@ void node_preference_free(struct node_preference *p);
 
 /* The node that an alloc asked first, as far as its page shows. Before the page is taken. */
 uint16_t node_preference_node(const struct model *m, const struct window_event *alloc);
+/* The request of an alloc event, which asks that node first. */
+struct request request_of(const struct model *m, const struct window_event *alloc);
 
 /* Before an event runs: count it if it is an alloc. */
 void node_preference_see(struct node_preference *p, const struct model *m,

@@ -7,17 +7,6 @@
 
 enum { NO_REPAIR = -1 };
 
-struct request request_of(const struct model *m, const struct window_event *event)
-{
-	return (struct request){
-		.gfp_flags = event->gfp_flags,
-		.order = event->order,
-		.migratetype = event->migratetype,
-		.class_zone = (uint8_t)gfp_class_zone(m, event->gfp_flags),
-		.node = node_preference_node(m, event),
-	};
-}
-
 struct window_event *find_alloc(const struct validate *v, const struct window_event *after,
 				uint32_t frame, int order, int within)
 {

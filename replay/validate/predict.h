@@ -7,6 +7,7 @@
  *   predict_alloc.c       the page of an alloc
  *   predict_free.c        a free, and whether it drains the PCP
  *   predict_contig_free.c contiguous pages that are freed together
+ *   predict_capture.c     a block that compaction captures
  *   predict_drain.c       a drain, and the vmstat worker
  *   compare_drain.c       the pages of one drain
  *   predict_tuning.c      the tuning of a PCP, from the size of a refill or drain
@@ -70,8 +71,6 @@ void emit_direct(struct validate *v, const struct window_event *alloc, uint64_t 
 
 /* pcp_entries.c */
 
-/* The request of an alloc event. */
-struct request request_of(const struct model *m, const struct window_event *alloc);
 /* The alloc of a page among the next `within` events of the CPU, or NULL. */
 struct window_event *find_alloc(const struct validate *v, const struct window_event *after,
 				uint32_t frame, int order, int within);

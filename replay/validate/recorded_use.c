@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recorded_use.h"
 
-#include "predict.h"
 #include "tables.h"
 #include "model/slow_path.h"
 #include "model/watermark.h"
 #include "model/zonelist.h"
 #include "model/zonelist_scan.h"
+#include "tape/node_preference.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
  *   infer_compaction.c follows compaction
  *   infer_moments.c    when inferred activity happened
  *   infer_lru.c        pages on LRU lists at the start
- *   findings.c         misses and pending misses, inferred rows, captures
+ *   findings.c         misses and pending misses, inferred rows
  *   accuracy.c         the counts
  *   recorded_use.c     how the zones stood at the recorded requests
  *   end_state_diff.c   compares the end
@@ -250,6 +250,8 @@ void predict_supply(struct validate *v);
 /* Whether a free gives a page back to the compaction it came from, not to the allocator. */
 bool is_given_back(struct validate *v, const struct window_event *event);
 void predict_given_back(struct validate *v, const struct window_event *event);
+
+/* predict_capture.c */
 /* The capture of an event's task, or NULL. Counts the block that the task captured meanwhile. */
 struct capture *capture_of(struct validate *v, const struct window_event *event);
 bool is_captured(struct validate *v, const struct window_event *extfrag);

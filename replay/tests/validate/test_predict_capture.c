@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Findings of validate: blocks that compaction captured. */
+/* Blocks that compaction captures. */
 #include "check.h"
 #include "toy.h"
 
