@@ -198,7 +198,7 @@ cdef extern from "freerun/replay.h" nogil:
     const char *counter_name(int n)
     uint64_t counter_total(const totals *totals, int n)
 
-cdef extern from "validate/validate.h" nogil:
+cdef extern from "predict/validate.h" nogil:
     struct accuracy_count:
         uint64_t nr, exact, unknown
     struct repair_count:

@@ -6,7 +6,7 @@
 
 #include "explain.h"
 #include "state_trace.h"
-#include "validate/validate.h"
+#include "predict/validate.h"
 
 struct validate_explanation {
 	struct explanation miss;   /* events before the first miss, and the state around it */

@@ -9,7 +9,7 @@
  *   run_finish()  end of the tape
  *   run_read()    finished batches of every output list, at any time
  *
- * A free run (freerun/) and a validation (validate/) embed a struct run, and play the rows that
+ * A free run (freerun/) and a validation (predict/) embed a struct run, and play the rows that
  * run_feed() hands them.
  */
 #pragma once

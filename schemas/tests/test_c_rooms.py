@@ -73,6 +73,8 @@ def test_the_files_of_a_room_form_no_circle(part: str, room: str) -> None:
     [
         ("replay/tape/requests.c", "run/run.h", "tape may not use run"),
         ("replay/tape/requests.c", "policies/policies.h", "tape may not use policies"),
+        ("replay/score/findings.c", "predict/predict.h", "score may not use predict"),
+        ("replay/whereabouts/infer_pcp.c", "predict/predict.h", "whereabouts may not use predict"),
         ("replay/tape/requests.c", "buddy.h", "no such header in the room"),  # of model
         ("replay/tape/requests.c", "model/nowhere.h", "no such header"),
         ("replay/tape/requests.c", "../run/run.h", "a path with .."),

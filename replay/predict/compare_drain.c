@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The recorded pages of one drain, beside the model's. */
+#include "predict.h"
+
+#include "model/buddy.h"
+#include "model/min_max.h"
+
+#include <limits.h>
+
+/* A recorded victim, freed by force. */
+static void drain_by_force(struct validate *v, struct zone *zone, const struct window_event *event)
+{
+	struct model *m = v->m;
+
+	saw_pcp_page(&v->whereabouts, event);
+	force_used(m, event->frame, event->order);
+	if (m->kernel->drained_type == DRAINED_BLOCK)
+		retype_blocks(m, event->frame, event->order, event->migratetype);
+	buddy_free(m, zone, event->frame, event->order, event->migratetype, v->capture);
+	no_guess(&v->score, block_head(m, event->frame));
+}
+
+/* Whether a later drain or alloc shows an entry of a PCP. */
+static bool is_there_later(const struct window_event *next)
+{
+	return next && (next->kind == EVENT_KIND_PCPU_DRAIN || next->kind == EVENT_KIND_ALLOC);
+}
+
+/*
+ * Remove an entry that has left a PCP, and the entries right above it, up to `victim`, that the
+ * drain did not find either: they left first.
+ */
+static void take_series(struct validate *v, const struct window_event *event, uint32_t entry)
+{
+	const struct model *m = v->m;
+	uint32_t top = entry, above;
+
+	while ((above = m->frames[top].prev) < m->nr_frames && above != event->frame &&
+	       !is_there_later(window_find_frame(&v->window, event, above)))
+		top = above;
+	take_down_to(&v->whereabouts, top, entry);
+}
+
+/*
+ * Whether an entry is the only one of a list, which a drain that empties one list after the other
+ * passed over: then it is not there. Its task took it, or was preempted before it put it there.
+ */
+static bool is_passed_over(const struct model *m, uint32_t list, uint32_t entry)
+{
+	const struct frame *f = &m->frames[entry];
+
+	return m->kernel->drain_rule == DRAIN_FROM_INDEX && f->prev == list && f->next == list;
+}
+
+/* Whether such an entry's task took the page before its alloc event. */
+static bool is_taken_late(const struct model *m, uint32_t list, uint32_t entry,
+			  const struct window_event *next)
+{
+	return is_passed_over(m, list, entry) && next->kind == EVENT_KIND_ALLOC &&
+	       next->order == m->frames[entry].order && !next->taken;
+}
+
+/* Take an entry before its late alloc, which may come on another CPU. */
+static void take_late(struct validate *v, struct window_event *alloc, struct pcp *pcp)
+{
+	struct window_event there = *alloc;
+
+	there.cpu = pcp->cpu;
+	take_early(&v->whereabouts, &there);
+	alloc->taken = alloc->exact = true;
+}
+
+/*
+ * The kernel drained another entry than the model's next one, or, when it emptied all lists, an
+ * entry of a later list. The entries before it have left the PCP or, if the tape shows them there
+ * later, have another place.
+ */
+static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t victim,
+			  const struct window_event *event, bool all_lists)
+{
+	const struct model *m = v->m;
+	struct frame *f = m->frames;
+	uint32_t list = list_of_entry(m, drain->pcp, event);
+	int left = PHANTOMS;
+
+	if (f[event->frame].state != FRAME_PCP || &m->pcps[f[event->frame].list] != drain->pcp)
+		return;
+	for (; victim != event->frame && victim != NO_FRAME && left--;
+	     victim = pcp_drain_next(drain, m)) {
+		uint32_t here = drain->pcp->heads + (uint32_t)drain->list;
+		struct window_event *next = window_find_frame(&v->window, event, victim);
+		const struct departure *departure = preempted_alloc(&v->whereabouts, here, victim);
+		int order, type;
+
+		if (departure) {
+			take_preempted(&v->whereabouts, departure,
+				       left_before(&v->whereabouts, victim));
+			continue;
+		}
+		if (take_back_entry(&v->whereabouts, victim))
+			continue;
+		if (here != list && is_passed_over(m, here, victim) &&
+		    (!next || next->at - event->at >= SOON)) {
+			if (is_there_later(next) && is_taken_late(m, here, victim, next))
+				take_late(v, next, drain->pcp);
+			else
+				take_series(v, event, victim);
+			continue;
+		}
+		/* Its turn comes: this drain took another order for a moment. */
+		if ((here != list && !all_lists) ||
+		    (next && next->kind == EVENT_KIND_PCPU_DRAIN && next->at - event->at < SOON))
+			return;
+		if (is_there_later(next) && here != list) {
+			if (!is_taken_late(m, here, victim, next))
+				return;
+			take_late(v, next, drain->pcp);
+		} else if (is_there_later(next)) {
+			pcp_list_of(m, drain->list, &order, &type);
+			emit_block(&v->score, INFERRED_KIND_MOVED, victim, order, type, 0);
+			list_del(f, victim);
+			list_add_head(f, here, victim);
+		} else {
+			take_series(v, event, victim);
+		}
+	}
+}
+
+/* Progress of the pieces of a drain. */
+struct pieces {
+	int before; /* wanted pages before the current piece */
+	int begin;  /* drained pages at its begin */
+	int size;   /* wanted pages of it */
+};
+
+static void next_piece(struct pieces *p, int wanted, int most, int drained)
+{
+	p->before += p->size;
+	p->begin = drained;
+	p->size = min_int(wanted - p->before, most);
+}
+
+/* The comparison of one drain: the model's, the recorded one, and the progress of both. */
+struct comparison {
+	const struct drain_due *due;
+	const struct window_event *first, *last;
+	struct zone *zone;
+	struct pcp *pcp;
+	struct pcp_drain model;
+	struct pieces pieces;   /* of the model */
+	struct pieces recorded; /* the same, for a drain without end */
+	int drained;            /* pages, recorded */
+	int over;               /* largest excess, because entries are drained whole */
+};
+
+/* Whether an event may belong to the drain, before the model predicts the next page. */
+static bool is_of_drain(const struct comparison *c, const struct window_event *s)
+{
+	if (s->kind != EVENT_KIND_PCPU_DRAIN || s->taken || s->pid != c->first->pid ||
+	    s->at >= c->due->until)
+		return false;
+	return c->drained < max_int(c->due->pages, c->due->most) || s->ts - c->last->ts <= PAUSE_NS;
+}
+
+/* Whether the drain has reached the PCP of the next CPU. */
+static bool is_of_next_cpu(const struct comparison *c, const struct model *m,
+			   const struct window_event *s)
+{
+	const struct frame *f = &m->frames[s->frame];
+
+	return (c->due->whole_pcp || c->drained >= c->due->pages) && c->last != c->first &&
+	       f->state == FRAME_PCP && &m->pcps[f->list] != c->pcp;
+}
+
+/*
+ * Whether the predicted pages are drained, and the task next drains the page with which a drain of
+ * the whole PCP begins: it begins one.
+ */
+static bool is_of_next_drain(const struct comparison *c, const struct drained *found,
+			     const struct model *m, const struct window_event *s, uint32_t victim)
+{
+	struct pcp_drain whole;
+
+	if (c->due->whole_pcp || !c->drained || found->due != c->drained || victim == s->frame)
+		return false;
+	pcp_drain_begin(&whole, m, c->pcp, INT_MAX, 0);
+	return pcp_drain_next(&whole, m) == s->frame;
+}
+
+/* The model drains another page than the recorded one, or none: NO_FRAME. */
+static void drain_missed(struct validate *v, struct comparison *c, const struct window_event *s,
+			 uint32_t victim)
+{
+	const struct model *m = v->m;
+	struct miss miss = {
+		.event = s,
+		.zone = c->zone,
+		.decision = DECISION_DRAIN,
+		.cause = place_of(m, s->frame) == PLACE_PCP ? REPAIR_CAUSE_UNEXPLAINED
+							    : REPAIR_CAUSE_UNTRACED_ALLOC,
+		.order = s->order,
+		.migratetype = s->migratetype,
+		.expected = pfn_or_none(m, victim),
+		.got = frame_pfn(m, s->frame),
+		.place = place_of(m, s->frame),
+	};
+
+	if (v->score.guesses && (is_unknown(&v->score, s->frame) || victim == NO_FRAME))
+		accuracy_count(&v->score.accuracy, c->zone, DECISION_DRAIN, UNKNOWN);
+	else
+		missed(&v->score, &miss);
+	skip_phantoms(v, &c->model, victim, s, c->due->all_lists);
+	drain_by_force(v, c->zone, s);
+	c->model.left -= 1 << s->order;
+	repaired(&v->score);
+}
+
+/* One recorded page, beside `victim`, the model's. */
+static void compare_page(struct validate *v, struct comparison *c, const struct window_event *s,
+			 uint32_t victim)
+{
+	struct model *m = v->m;
+
+	v->prediction = (struct prediction){0};
+	if (victim == s->frame && m->frames[victim].order == s->order) {
+		pcp_drain_take(&c->model, m, c->zone, victim);
+		no_guess(&v->score, block_head(m, victim));
+		accuracy_count(&v->score.accuracy, c->zone, DECISION_DRAIN, EXACT);
+	} else {
+		drain_missed(v, c, s, victim);
+	}
+}
+
+/* Advance the model's pieces by a drained page of 2^order. */
+static void count_page(struct comparison *c, struct drained *found, int order)
+{
+	struct pieces *model = &c->pieces, *recorded = &c->recorded;
+
+	found->above = recorded->before + c->drained - recorded->begin;
+	c->drained += 1 << order;
+	c->over += (1 << order) - 1;
+	found->most = recorded->before + min_int(c->drained - recorded->begin, recorded->size);
+	if (c->drained - recorded->begin >= recorded->size)
+		next_piece(recorded, INT_MAX, c->due->piece, c->drained);
+	while (!found->due && c->drained - model->begin >= model->size) {
+		if (model->before + model->size >= c->due->pages)
+			found->due = c->drained;
+		next_piece(model, c->due->pages, c->due->piece, c->drained);
+	}
+	found->rest = !found->due && c->drained == model->begin ? c->due->pages - model->before : 0;
+}
+
+/* The task of a drain drains on after an interruption between two pieces: that event, or NULL. */
+static struct window_event *resumed_drain(const struct validate *v, const struct comparison *c)
+{
+	const struct window_event *last = c->last;
+	struct window_event *s = window_next(&v->window, last);
+	int within = INTERRUPT_WITHIN;
+
+	while (s && within-- && (s->pid != last->pid || event_depth(s) > event_depth(last)))
+		s = window_next(&v->window, s);
+	if (!s || within < 0 || s == window_next(&v->window, last) ||
+	    event_depth(s) < event_depth(last) || s->kind != EVENT_KIND_PCPU_DRAIN || s->taken ||
+	    frame_zone(v->m, s->frame) != c->zone)
+		return NULL;
+	return s;
+}
+
+/* Whether the next event of a drain's task is on another CPU. */
+static bool moved_on(const struct validate *v, const struct window_event *last)
+{
+	const struct event_window *w = &v->window;
+
+	if (event_depth(last) || !last->pid)
+		return false;
+	for (uint64_t i = w->done; i < w->arrived && i - w->done < MOVES_WITHIN; i++) {
+		const struct window_event *s = window_at(w, i);
+
+		if (s->at > last->at && s->pid == last->pid)
+			return s->cpu != last->cpu;
+	}
+	return false;
+}
+
+/* Whether the window, not the drain, ends with the latest page of a drain. */
+static bool is_cut_off(const struct validate *v, const struct comparison *c)
+{
+	return c->drained < c->due->pages && !c->due->whole_pcp &&
+	       !window_next(&v->window, c->last) &&
+	       v->window.arrived - v->window.done >= WINDOW_AHEAD;
+}
+
+/* End of the drain: release its lock, compare its size. */
+static void end_comparison(struct validate *v, struct comparison *c, struct drained *found)
+{
+	int pages = c->due->pages;
+
+	pcp_lock_after_burst(&v->whereabouts, c->last, c->zone);
+	c->pcp->touched = true;
+	pcp_lock_remote(&v->whereabouts, c->pcp, c->last);
+	found->all = c->pcp->count <= 0;
+	if (found->all && !found->due && c->drained >= pages)
+		found->due = c->drained; /* before the last piece */
+	if (c->due->resumes && found->rest && !found->all) {
+		found->resumed = resumed_drain(v, c);
+		found->stopped = !found->resumed && moved_on(v, c->last);
+	}
+	if (is_cut_off(v, c))
+		found->cut_off = pages - c->pieces.before - (c->drained - c->pieces.begin);
+	found->cut_part = found->cut_off ? c->pieces.size - (c->drained - c->pieces.begin) : 0;
+	/* The scheduler ended it, not the size of the drain. */
+	if (found->stopped)
+		accuracy_count(&v->score.accuracy, c->zone, DECISION_DRAIN_SIZE, UNKNOWN);
+	else if (!c->due->whole_pcp && !found->resumed && !found->cut_off)
+		count_size(&v->score, c->first, c->zone,
+			   &(struct size_check){
+				   .decision = DECISION_DRAIN_SIZE,
+				   .expected = pages,
+				   .got = c->drained,
+				   .exact = c->drained >= pages && c->drained <= pages + c->over &&
+					    c->model.left <= 0,
+			   });
+	found->pages = c->drained;
+	if (!pages || c->drained < pages)
+		found->due = pages;
+}
+
+struct drained compare_drain(struct validate *v, struct window_event *first, struct pcp *pcp,
+			     const struct drain_due *due)
+{
+	struct comparison c = {
+		.due = due,
+		.first = first,
+		.last = first,
+		.zone = &v->m->zones[pcp->zone],
+		.pcp = pcp,
+	};
+	struct drained found = {0};
+
+	note_drained(&v->score, pcp);
+	next_piece(&c.pieces, due->pages, due->part ? due->part : due->piece, 0);
+	next_piece(&c.recorded, INT_MAX, due->piece, 0);
+	pcp_drain_begin(&c.model, v->m, pcp, due->whole_pcp ? INT_MAX : due->pages, due->list);
+	c.model.capture = v->capture;
+	for (struct window_event *s = first; s; s = window_next(&v->window, s)) {
+		uint32_t victim;
+
+		if (is_captured(v, s) && s->pid == first->pid && !s->taken) {
+			predict_capture(v, s);
+			s->taken = true;
+			continue;
+		}
+		if (!is_of_drain(&c, s) || frame_zone(v->m, s->frame) != c.zone)
+			break;
+		/* Up to the end of the piece; or more than predicted. */
+		if (c.model.left <= 0 && !due->whole_pcp)
+			c.model.left = found.due || !due->pages
+					       ? INT_MAX
+					       : c.pieces.begin + c.pieces.size - c.drained;
+		victim = pcp_drain_next(&c.model, v->m);
+		if (is_of_next_cpu(&c, v->m, s) || is_of_next_drain(&c, &found, v->m, s, victim)) {
+			c.model.left = found.due ? 0 : c.model.left;
+			break;
+		}
+		compare_page(v, &c, s, victim);
+		count_page(&c, &found, s->order);
+		s->taken = true;
+		c.last = s;
+		if (due->whole_pcp && (pcp->count <= 0 || c.drained >= due->piece))
+			break;
+	}
+	end_comparison(v, &c, &found);
+	return found;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * predict.h - predicts the events of a run, and compares them with the record.
+ *
+ *   failed_requests.c     recorded requests that got no page (failed_requests.h)
+ *   predict_list_order.c  the zone that served a request
+ *   predict_capture.c     a block that compaction captures
+ *   compare_drain.c       the pages of one drain
+ *   predict_tuning.c      the tuning of a PCP, from the size of a refill or drain
+ *   predict_free.c        a free, and whether it drains the PCP
+ *   predict_drain.c       a drain, and the vmstat worker
+ *   predict_contig_free.c contiguous pages that are freed together
+ *   predict_buddy.c       one page that leaves the free lists
+ *   predict_refill.c      a refill, or one page past the PCP
+ *   predict_alloc.c       the page of an alloc
+ *   validate.c            the interface (validate.h); plays events in the tape's order
+ *
+ * A prediction that fails is a finding (score/score.h). Where pages are meanwhile is the matter of
+ * whereabouts/whereabouts.h.
+ */
+#pragma once
+
+#include "failed_requests.h"
+#include "validate.h"
+#include "model/fallback.h"
+#include "model/policy_stack.h"
+#include "score/score.h"
+#include "tape/node_preference.h"
+#include "whereabouts/whereabouts.h"
+
+/* A page that left the free lists under the zone lock, from its one or two events. */
+struct pick {
+	const struct window_event *zone_locked, *extfrag;
+	struct window_event *last; /* number of these events */
+	uint32_t frame;
+	uint8_t order, migratetype; /* requested type */
+};
+
+/* The latest requests in a row that a zone served although its boost would have refused them. */
+struct refusals {
+	int nr;
+	uint64_t first; /* row */
+};
+
+/* The state before a free that decides whether it drains its PCP, and how many pages. */
+struct freed {
+	uint64_t at; /* its row */
+	int32_t high, free_count;
+	uint8_t free_factor, flags;
+	uint8_t order;
+};
+
+/* A drain requested by a free, waiting for the zone's lock. */
+struct asked_drain {
+	uint64_t at; /* row of its first event, or 0 */
+	int pages, list;
+	bool resumed;  /* the pieces after an interruption */
+	int before;    /* drained pages of the pieces before it */
+	uint32_t late; /* the page of a free that joined late, + 1; 0: not late */
+	struct freed free;
+};
+
+/* A drain that the model predicts. */
+struct drain_due {
+	int pages, list;
+	int most;       /* pages that it can have, if `pages` is a guess; else 0 */
+	int piece;      /* pages under one hold of the lock; the last entry is drained whole */
+	int part;       /* pages of the first piece, if it has begun already; else 0 */
+	bool whole_pcp; /* drain of a whole PCP: its time is recorded, its size not predicted */
+	bool all_lists; /* it begins with the first list, and empties each before the next */
+	bool resumes;   /* between pieces, interrupts and other tasks may run on its CPU */
+	uint64_t until; /* row of `event` */
+};
+
+/* A decay that goes on after the window, or not: wanted pages of `due` are 0. */
+struct cut_decay {
+	uint64_t at; /* row of `event` after its tick */
+	int32_t pid;
+	struct pcp *pcp;
+	int count;            /* pages of the PCP before it */
+	int drained;          /* recorded pages so far */
+	struct drain_due due; /* its rest */
+};
+
+/* Pageblocks that a burst claims; the model claims them at the burst's first row. */
+struct early_claim {
+	uint64_t at; /* row of the claim */
+	uint32_t start, end;
+	uint8_t was; /* migratetype */
+};
+enum { CLAIMS_MAX = 8 };
+
+struct validate {
+	struct validate_config config;
+	struct run run;
+	struct model *m; /* the model of `run`, once started */
+	struct event_window window;
+	struct score score;
+	struct whereabouts whereabouts;
+
+	uint64_t last_ts; /* of `event` fed */
+	struct failed_requests failed;
+	struct asked_drain *asked;    /* [cpu] */
+	struct asked_drain *rests;    /* [cpu] pieces after an interruption of such a drain */
+	struct cut_decay *cut_decays; /* [cpu] */
+	/* [pcp] its high without the effect of below_high and reclaim_active, which are guesses
+	 * until a refill or drain proves them: trust_high() */
+	int *highs;
+	struct refusals *refusals; /* [zone] */
+	bool *typed;               /* [pageblock] its guessed type was shown by an event */
+	bool searched_long;        /* that a search was cut short is reported */
+
+	struct early_claim claims[CLAIMS_MAX]; /* the latest */
+	int next_claim;
+
+	struct window_event announced; /* alloc_extfrag of a capture that the model has not reached;
+					  frame NO_FRAME: none */
+
+	struct capture *capture;            /* of the task whose free runs, or NULL */
+	struct policy claim_as_recorded;    /* owns the choice `claim`: answers as recorded */
+	const struct window_event *extfrag; /* the event with the recorded claim */
+	int nr_picked;                      /* pages of the running refill so far */
+	struct prediction prediction;
+	struct events events; /* the model's own, into `prediction` */
+
+	struct node_preference node_preference;
+	struct output *preference;
+	struct validate_totals totals;
+};
+
+/* alloc_zone_locked or alloc_extfrag: a page leaves the free lists. */
+static inline bool is_taking(const struct window_event *event)
+{
+	return event->kind == EVENT_KIND_ALLOC_ZONE_LOCKED ||
+	       event->kind == EVENT_KIND_ALLOC_EXTFRAG;
+}
+
+static inline uint64_t pfn_or_none(const struct model *m, uint32_t frame)
+{
+	return frame == NO_FRAME ? NONE : frame_pfn(m, frame);
+}
+
+/* predict_list_order.c */
+
+/*
+ * A zone served a request. Learn whether the zone's boost has ended and, from a __GFP_WRITE
+ * request, which nodes are at their limit of dirty pages.
+ */
+void predict_list_order(struct validate *v, const struct request *rq, struct zone *served);
+/* Whether a request need not go below the low watermark. */
+bool any_above_low(const struct model *m, const struct request *rq);
+/*
+ * Whether the request was served before its late event: the zone is now below its low watermark,
+ * and another allowed zone is above its own.
+ */
+bool missed_turn(const struct validate *v, const struct request *rq, const struct zone *served);
+
+/* predict_capture.c */
+
+/* The capture of an event's task, or NULL. Counts the block that the task captured meanwhile. */
+struct capture *capture_of(struct validate *v, const struct window_event *event);
+/* Whether the alloc_extfrag announces a capture: its task takes the page without a free list. */
+bool is_captured(struct validate *v, const struct window_event *extfrag);
+/* Compare such an event with the block that the model captured, now or once the model has one. */
+void predict_capture(struct validate *v, const struct window_event *extfrag);
+/* A free of the task has completed a block in the model: it goes to the task, if it is whole. */
+void captured(struct validate *v, struct capture *capture);
+/* Write a row: a free block goes to its waiting alloc before row `at`. */
+void emit_captured(struct validate *v, uint32_t head, int order, uint64_t at);
+
+/* compare_drain.c */
+
+/* Sizes of a drain. A drain takes whole entries, so it may exceed its size by part of one. */
+struct drained {
+	int pages; /* recorded */
+	int due;   /* pages that the model would have drained */
+	/* A free that wants more than `above` pages, and at most `most`, drains as recorded. */
+	int above, most;
+	int rest; /* wanted pages of the pieces after it, if it ends with a piece; else 0 */
+	const struct window_event *resumed; /* the first event of these, after an interruption */
+	/* The task went to another CPU before these: it does not drain them (6.19). */
+	bool stopped;
+	bool all; /* the PCP is empty */
+	/* The window ends before the drain: wanted pages of the rest, and of its first piece. */
+	int cut_off, cut_part;
+};
+
+/* Compare the events of one drain, up to row `until`, with the model's drain. */
+struct drained compare_drain(struct validate *v, struct window_event *first, struct pcp *pcp,
+			     const struct drain_due *due);
+
+/* predict_tuning.c */
+
+/*
+ * Find the tuning of the PCP, and below_high and reclaim_active of the zone, that explain a refill
+ * of `size` entries, and write them as a row. `before`: the PCP before the refill.
+ */
+void tune_refill(struct validate *v, struct zone *zone, struct pcp *pcp, const struct pcp *before,
+		 const struct pick *pick, int size);
+/* Explain a free whose drain has another size than predicted, or is missing, in the same way. */
+void tune_overflow(struct validate *v, struct pcp *pcp, const struct freed *free,
+		   const struct drained *drained);
+/* Write that a free drained only `pages`, because its task left the CPU between two pieces. */
+void tune_stopped(struct validate *v, const struct pcp *pcp, const struct freed *free, int pages);
+/*
+ * Explain a decay before row `at` that began with `count` pages and drained only `drained` of them.
+ */
+void tune_decay(struct validate *v, uint64_t at, struct pcp *pcp, int count, int drained);
+/* Explain a drain without a cause on the tape that has the size of a vmstat tick's drain. */
+void tune_inferred_tick(struct validate *v, struct pcp *pcp, const struct pcp *before, int pages);
+/* `high` of a PCP is certain: below_high and reclaim_active had the right effect on it so far. */
+static inline void trust_high(struct validate *v, const struct pcp *pcp)
+{
+	v->highs[pcp->number] = pcp->high;
+}
+
+/* predict_free.c */
+
+/* A free takes effect: 2^event->order pages from event->frame. */
+void predict_free(struct validate *v, struct window_event *event);
+/* A free that waited for another CPU's drain continues. */
+void predict_waiting(struct validate *v, int cpu);
+/* Pages of late frees join their lists before an event. */
+void join_late(struct validate *v, struct window_event *event);
+/* The drain that follows a free, or NULL. */
+struct window_event *following_drain(const struct validate *v, const struct window_event *event,
+				     const struct zone *zone);
+/* Write the row for a freed page that joins the PCP list of a CPU. */
+void emit_late_free(struct validate *v, uint32_t frame, int order, uint16_t cpu);
+/* A page leaves the free lists: if a late free has still to put it there, that free was before. */
+void join_before(struct validate *v, uint32_t frame, struct window_event *event);
+
+/* predict_drain.c */
+
+/* A pcpu_drain without a prediction so far: a whole PCP is emptied. */
+void predict_drain(struct validate *v, struct window_event *first);
+/* The vmstat worker of a CPU runs. */
+void predict_tick(struct validate *v, const struct reclaim_event *reclaim_event);
+
+/* predict_contig_free.c */
+
+/*
+ * The free of a page that may be one of several contiguous ones, freed together: since 7.2 each
+ * page has its mm_page_free first, then they are freed as blocks (__free_contig_range).
+ */
+void predict_contig_free(struct validate *v, struct window_event *event);
+
+/* predict_buddy.c */
+
+/* The events of one page that leaves the free lists, from `event` on. */
+void read_pick(const struct validate *v, struct window_event *event, struct pick *pick);
+/*
+ * Take one page off the free lists: by the model's rules, then as recorded. Returns whether the two
+ * are the same.
+ */
+bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
+	       enum rmqueue_mode *mode, const struct pick *pick);
+/* Mark the events of `pick` as taken. */
+void consume(const struct pick *pick);
+
+/* predict_refill.c: an alloc_zone_locked or alloc_extfrag without a prediction so far. */
+void predict_refill(struct validate *v, struct window_event *first);
+
+/* predict_alloc.c: the alloc of a page. */
+void predict_alloc(struct validate *v, struct window_event *event);

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The page of an alloc. */
+#include "predict.h"
+
+#include "model/buddy.h"
+#include "model/scan_effects.h"
+
+/* Depth of an entry in its list; DEPTH_MAX if it is not there. */
+static int depth_of(struct validate *v, uint32_t list, uint32_t frame)
+{
+	const struct model *m = v->m;
+	int depth = 0;
+
+	for (uint32_t f = m->frames[list].next;
+	     f != list && depth < DEPTH_MAX && may_search(&v->whereabouts);
+	     f = m->frames[f].next, depth++)
+		if (f == frame)
+			return depth;
+	return DEPTH_MAX;
+}
+
+/*
+ * Take the entries before the page of `miss` on its list. Returns whether the tape already proves
+ * that all were taken; else a pending miss waits for the rest.
+ */
+static bool take_those_before(struct validate *v, struct window_event *event, struct pcp *pcp,
+			      uint32_t list, struct miss *miss)
+{
+	struct model *m = v->m;
+	struct pending_miss *pending_miss = NULL;
+	bool inferred = false;
+
+	miss->cause = REPAIR_CAUSE_UNTRACED_ALLOC;
+	while (m->frames[list].next != event->frame) {
+		uint32_t entry = m->frames[list].next;
+		bool proved = take_inferred(&v->whereabouts, event, pcp, entry, event->migratetype);
+
+		inferred |= m->frames[entry].list == NO_ALLOC;
+		if (proved)
+			continue;
+		if (!pending_miss)
+			pending_miss = new_pending_miss(&v->score, miss);
+		if (!pending_miss)
+			continue;
+		pending_miss->waiting++;
+		m->frames[entry].next = (uint32_t)(pending_miss - v->score.pending_misses);
+	}
+	v->score.alloc_inferred += !pending_miss && inferred;
+	return !pending_miss;
+}
+
+/*
+ * Take the page of an alloc whose task was preempted before its event, if entries above the page
+ * show when it left its list. Returns whether they do.
+ */
+static bool take_before_others(struct validate *v, const struct departure *alloc)
+{
+	uint32_t above = staying_above(&v->whereabouts, alloc->frame);
+	uint64_t at;
+
+	if (above == NO_FRAME || !v->whereabouts.pushed[above])
+		return false;
+	at = row_of(&v->whereabouts, v->whereabouts.pushed[above]);
+	if (!may_be_at(alloc, at))
+		return false;
+	take_preempted(&v->whereabouts, alloc, at);
+	v->m->frames[alloc->frame].list = 0;
+	accuracy_count(&v->score.accuracy, frame_zone(v->m, alloc->frame), DECISION_ALLOC, EXACT);
+	return true;
+}
+
+/* Play an alloc on the CPU of another PCP. */
+static void emit_there(struct validate *v, const struct window_event *alloc, const struct pcp *pcp)
+{
+	struct window_event there = *alloc;
+
+	there.cpu = pcp->cpu;
+	emit_early(&v->score, &there);
+}
+
+/* The recorded page is not first on the model's list: take it anyway. */
+static void take_misplaced(struct validate *v, struct window_event *event, struct pcp *pcp,
+			   uint32_t list)
+{
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, event->frame);
+	const struct frame *f = &m->frames[event->frame];
+	bool unknown = is_unknown(&v->score, event->frame);
+	struct miss miss = {
+		.event = event,
+		.zone = zone,
+		.decision = DECISION_ALLOC,
+		.cause = REPAIR_CAUSE_UNEXPLAINED,
+		.order = event->order,
+		.migratetype = event->migratetype,
+		.expected = pcp && m->frames[list].next != list ? frame_pfn(m, m->frames[list].next)
+								: NONE,
+		.got = frame_pfn(m, event->frame),
+		.place = place_of(m, event->frame),
+	};
+	const struct departure *departure = own_departure(&v->whereabouts, event);
+	int depth = DEPTH_MAX;
+
+	if (pcp && f->state == FRAME_PCP && f->order == event->order) {
+		if (departure && m->pcps[f->list].cpu == departure->cpu) {
+			pcp = &m->pcps[f->list];
+			list = pcp_list(m, pcp, event->order, event->migratetype);
+		}
+		if (&m->pcps[f->list] == pcp)
+			depth = depth_of(v, list, event->frame);
+	}
+	if (depth < DEPTH_MAX && departure && take_before_others(v, departure))
+		return;
+	if (depth < DEPTH_MAX) {
+		bool late = take_those_before(v, event, pcp, list, &miss);
+
+		if (pcp->cpu != event->cpu)
+			emit_there(v, event, pcp);
+		remove_entry(&v->whereabouts, event->frame, REMOVED_FOR_ALLOC, NULL);
+		if (unknown || late)
+			accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC,
+				       unknown ? UNKNOWN : EXACT);
+		return;
+	} else {
+		if (miss.place == PLACE_PCP) {
+			emit_there(v, event, &m->pcps[m->frames[block_head(m, event->frame)].list]);
+			miss.cause = REPAIR_CAUSE_OTHER_CPU_ALLOC;
+		} else if (miss.place == PLACE_FREE) {
+			miss.cause = REPAIR_CAUSE_CAPTURED;
+			emit_captured(v, event->frame, event->order, event->at);
+		} else if (miss.place == PLACE_USED)
+			miss.cause = REPAIR_CAUSE_MISSED_FREE;
+		saw_pcp_page(&v->whereabouts, event);
+		no_guess(&v->score, block_head(m, event->frame));
+		force_used(m, event->frame, event->order);
+		m->frames[event->frame].list = 0;
+	}
+	if (unknown) {
+		accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC, UNKNOWN);
+		return;
+	}
+	if (depth == DEPTH_MAX)
+		accuracy_repair(&v->score.accuracy, zone, miss.cause, 1ull << event->order);
+	missed(&v->score, &miss);
+	repaired(&v->score);
+}
+
+void predict_alloc(struct validate *v, struct window_event *event)
+{
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, event->frame);
+	struct frame *f = &m->frames[event->frame];
+	struct pcp *pcp = NULL;
+	struct request rq;
+	bool late;
+
+	pcp_lock_release(&v->whereabouts, event);
+	if (!event->taken)
+		settle_interrupted(&v->whereabouts, event);
+	if (event->taken) {
+		accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC, EXACT);
+		return;
+	}
+	if (f->state == FRAME_USED && f->order == event->order && f->list == NO_ALLOC) {
+		resolve_pending_miss(&v->score, event->frame, true);
+		accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC, EXACT);
+		accuracy_repair(&v->score.accuracy, zone, REPAIR_CAUSE_LATE_ALLOC,
+				1ull << event->order);
+		return;
+	}
+	if (f->state == FRAME_USED && f->order == event->order && f->list >= AWAITS_ALLOC_MISSED) {
+		struct miss miss = {
+			.event = event,
+			.zone = zone,
+			.decision = DECISION_ALLOC,
+			.cause = REPAIR_CAUSE_UNEXPLAINED,
+			.order = event->order,
+			.migratetype = event->migratetype,
+			.expected = NONE,
+			.got = frame_pfn(m, event->frame),
+			.place = PLACE_USED,
+		};
+
+		if (v->whereabouts.pushed[event->frame])
+			emit_direct(&v->score, event,
+				    row_of(&v->whereabouts, v->whereabouts.pushed[event->frame]));
+		if (f->list == AWAITS_ALLOC)
+			accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC, EXACT);
+		else if (v->score.guesses)
+			accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC, UNKNOWN);
+		else
+			missed(&v->score, &miss);
+		f->list = 0;
+		return;
+	}
+	emit_asked_node(&v->score, event);
+	rq = request_of(m, event);
+	predict_list_order(v, &rq, zone);
+	late = v->whereabouts.ran[event->cpu] + 1 < event->at && missed_turn(v, &rq, zone);
+	rq.flags = zone_scan_effects(m, &rq, zone, false);
+	if (is_first_entry(m, event, &pcp)) {
+		if (late)
+			emit_inferred(&v->score,
+				      (struct inferred){.at = v->whereabouts.ran[event->cpu] + 1},
+				      event);
+		remove_entry(&v->whereabouts, event->frame, REMOVED_FOR_ALLOC, NULL);
+		accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC, EXACT);
+		return;
+	}
+	take_misplaced(v, event, pcp,
+		       pcp ? pcp_list(m, pcp, event->order, event->migratetype) : NO_FRAME);
+}

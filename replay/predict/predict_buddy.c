@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One page that leaves the free lists: predicted by the rules, then taken as recorded. */
+#include "predict.h"
+
+#include "model/buddy.h"
+#include "model/zone.h"
+
+void read_pick(const struct validate *v, struct window_event *event, struct pick *pick)
+{
+	bool fallback_first = v->m->kernel->fallback == FALLBACK_MOVE ||
+			      v->m->kernel->fallback == FALLBACK_REMAINDERS_OLD;
+	bool fallback = event->kind == EVENT_KIND_ALLOC_EXTFRAG;
+	struct window_event *next = window_next(&v->window, event);
+
+	*pick = (struct pick){
+		.zone_locked = fallback ? NULL : event,
+		.extfrag = fallback ? event : NULL,
+		.last = event,
+		.frame = event->frame,
+		.order = event->order,
+		.migratetype = event->migratetype,
+	};
+	if (!next || !is_taking(next) || next->kind == event->kind || next->order != event->order ||
+	    event_depth(next) != event_depth(event) || fallback != fallback_first ||
+	    frame_zone(v->m, next->frame) != frame_zone(v->m, event->frame))
+		return;
+	if (fallback) {
+		pick->zone_locked = next;
+		pick->frame = next->frame;
+	} else {
+		if (next->frame != event->frame)
+			return;
+		pick->extfrag = next;
+		pick->migratetype = next->migratetype;
+	}
+	pick->last = next;
+}
+
+static bool fallback_as_recorded(const struct validate *v, const struct pick *pick)
+{
+	const struct extfrag *e = &v->prediction.extfrag;
+	const struct window_event *s = pick->extfrag;
+
+	return v->prediction.fallback && e->pfn == (int64_t)frame_pfn(v->m, s->frame) &&
+	       e->alloc_order == s->order && e->fallback_order == s->fallback_order &&
+	       e->alloc_migratetype == s->migratetype &&
+	       e->fallback_migratetype == s->fallback_migratetype &&
+	       e->change_ownership == s->owner;
+}
+
+static bool zone_locked_as_recorded(const struct validate *v, const struct pick *pick)
+{
+	const struct prediction *predicted = &v->prediction;
+
+	return predicted->zone_locked &&
+	       predicted->pfn == (int64_t)frame_pfn(v->m, pick->zone_locked->frame) &&
+	       predicted->migratetype == pick->zone_locked->migratetype;
+}
+
+/* The cause of a page's wrong place in the model, as far as known. */
+static int cause_of(enum place place)
+{
+	switch (place) {
+	case PLACE_FREE:
+		return REPAIR_CAUSE_ROTATED;
+	case PLACE_PCP:
+		return REPAIR_CAUSE_LOCKED_FREE;
+	case PLACE_USED:
+		return REPAIR_CAUSE_MISSED_FREE;
+	case PLACE_UNKNOWN:
+		break;
+	}
+	return REPAIR_CAUSE_UNEXPLAINED;
+}
+
+/* Compare the model's `frame` with the recorded `pick`, and count both decisions. */
+static bool count_pick(struct validate *v, struct zone *zone, const struct pick *pick,
+		       uint32_t frame)
+{
+	bool unknown = is_unknown(&v->score, pick->frame) ||
+		       (frame != NO_FRAME && is_guess(&v->score, frame));
+	bool lock_exact =
+		!pick->zone_locked || (frame == pick->frame && zone_locked_as_recorded(v, pick));
+	bool fallback_exact =
+		!pick->extfrag || (frame == pick->frame && fallback_as_recorded(v, pick));
+	enum place place = place_of(v->m, pick->frame);
+	struct miss miss = {
+		.zone = zone,
+		.cause = cause_of(place),
+		.order = pick->order,
+		.migratetype = pick->migratetype,
+		.expected = pfn_or_none(v->m, frame),
+		.got = frame_pfn(v->m, pick->frame),
+		.place = place,
+	};
+
+	if (frame == pick->frame)
+		miss.cause = REPAIR_CAUSE_UNEXPLAINED;
+	if (pick->zone_locked && (lock_exact || unknown)) {
+		accuracy_count(&v->score.accuracy, zone, DECISION_ZONE_LOCKED,
+			       unknown ? UNKNOWN : EXACT);
+	} else if (pick->zone_locked) {
+		miss.event = pick->zone_locked;
+		miss.decision = DECISION_ZONE_LOCKED;
+		missed(&v->score, &miss);
+	}
+	if (pick->extfrag && (fallback_exact || unknown)) {
+		accuracy_count(&v->score.accuracy, zone, DECISION_EXTFRAG,
+			       unknown ? UNKNOWN : EXACT);
+	} else if (pick->extfrag) {
+		miss.event = pick->extfrag;
+		miss.decision = DECISION_EXTFRAG;
+		missed(&v->score, &miss);
+	}
+	if (frame != pick->frame)
+		accuracy_repair(&v->score.accuracy, zone, miss.cause, 1ull << pick->order);
+	return frame == pick->frame;
+}
+
+/* The model took `frame`, and the kernel did not: undo it, and the claim for it. */
+static void undo_pick(struct validate *v, uint32_t frame, int order)
+{
+	const struct extfrag *claim = &v->prediction.extfrag;
+
+	put_back(v->m, frame, order);
+	if (v->prediction.fallback && claim->change_ownership)
+		retype_blocks(v->m, frame, claim->fallback_order, claim->fallback_migratetype);
+}
+
+/* A chunk that is free in the model left its list without an event. */
+static void take_vanished(struct validate *v, struct zone *zone, uint32_t chunk)
+{
+	struct frame *f = &v->m->frames[chunk];
+
+	emit_isolated(&v->score, chunk, f->order);
+	free_list_del(v->m, zone, chunk);
+	f->state = FRAME_USED;
+	f->list = ISOLATED;
+	no_guess(&v->score, chunk);
+	accuracy_repair(&v->score.accuracy, zone, REPAIR_CAUSE_ISOLATED, 1ull << f->order);
+}
+
+/*
+ * Whether 2^order pages from `head`, used in the model at least in part, are free: their next
+ * events take them off the free lists.
+ */
+static bool is_free_unrecorded(const struct validate *v, uint32_t head, int order)
+{
+	const struct model *m = v->m;
+	bool proved = false;
+	uint32_t frame = block_head(m, head);
+
+	for (; frame < head + (1u << order); frame += 1u << m->frames[frame].order) {
+		const struct window_event *event;
+
+		if (m->frames[frame].state == FRAME_FREE)
+			continue;
+		event = window_find_frame(&v->window, NULL, frame);
+		if (m->frames[frame].state == FRAME_PCP || !event ||
+		    event->kind != EVENT_KIND_ALLOC_ZONE_LOCKED)
+			return false;
+		proved = true;
+	}
+	return proved && frame == head + (1u << order);
+}
+
+/*
+ * A free chunk is missing from its recorded list. If its buddy was freed without an event, the two
+ * are one chunk of a higher order. Otherwise it is not free any more.
+ */
+static void resolve_phantom(struct validate *v, struct zone *zone, uint32_t chunk, int type)
+{
+	struct model *m = v->m;
+	int order = m->frames[chunk].order;
+	uint32_t buddy = chunk ^ (1u << order);
+	const struct window_event *event = window_find_frame(&v->window, NULL, chunk);
+
+	if (order == m->max_order || !event || event->kind != EVENT_KIND_ALLOC_ZONE_LOCKED ||
+	    frame_zone(m, buddy) != zone || !is_free_unrecorded(v, buddy, order)) {
+		take_vanished(v, zone, chunk);
+		return;
+	}
+	emit_block(&v->score, INFERRED_KIND_FREE, buddy, order, type, 0);
+	force_used(m, buddy, order);
+	buddy_put(m, zone, buddy, order, type, NULL);
+	accuracy_repair(&v->score.accuracy, zone, REPAIR_CAUSE_MISSED_FREE, 1ull << order);
+}
+
+/* The kernel found the lists of a type empty from `least` to below `order`. */
+static void empty_lists(struct validate *v, struct zone *zone, int least, int order, int type)
+{
+	int left = PHANTOMS;
+
+	for (int o = least; o < order; o++) {
+		uint32_t list = free_list(zone, o, type);
+
+		while (!list_empty(v->m->frames, list) && left-- > 0)
+			resolve_phantom(v, zone, v->m->frames[list].next, type);
+	}
+}
+
+/*
+ * The record has another chunk first on a list. Move the entries before that chunk to the end: a
+ * few chunks one by one; page reporting rotates a whole list.
+ */
+static void turn_list(struct validate *v, uint32_t list, uint32_t chunk, int behind)
+{
+	enum { FEW = 16 };
+	const struct frame *f = v->m->frames;
+	int before = 0, order = f[chunk].order, type = f[chunk].list;
+
+	for (uint32_t entry = f[list].next; entry != chunk && before <= FEW; entry = f[entry].next)
+		before++;
+	if (before > FEW)
+		emit_cut(&v->score, chunk, behind);
+	for (uint32_t entry = f[list].next; entry != chunk && before <= FEW; entry = f[entry].next)
+		emit_block(&v->score, INFERRED_KIND_MOVED, entry, order, type, 0);
+	if (before)
+		rotate_list(v->m, list, chunk);
+}
+
+/*
+ * Whether the next page of the burst is first on a model list of a smaller order than this page's
+ * chunk. Then those lists are right, and the chunk is not free.
+ */
+static bool is_small_next(const struct validate *v, const struct zone *zone,
+			  const struct pick *pick, const struct frame *chunk)
+{
+	const struct model *m = v->m;
+	const struct window_event *next = window_next(&v->window, pick->last);
+
+	if (!next || next->kind != EVENT_KIND_ALLOC_ZONE_LOCKED || next->order != pick->order ||
+	    next->pid != pick->last->pid)
+		return false;
+	for (int order = pick->order; order < chunk->order; order++)
+		if (zone->nr_free[order][chunk->list])
+			return m->frames[free_list(zone, order, chunk->list)].next == next->frame;
+	return false;
+}
+
+/*
+ * Whether the page is part of a larger free chunk in the model, and was a chunk of its own: so its
+ * merge partner is not free.
+ */
+static bool is_taken_alone(const struct validate *v, const struct zone *zone,
+			   const struct pick *pick)
+{
+	const struct model *m = v->m;
+	uint32_t chunk = block_head(m, pick->frame);
+
+	return m->frames[chunk].state == FRAME_FREE && frame_zone(m, chunk) == zone &&
+	       (chunk != pick->frame || is_small_next(v, zone, pick, &m->frames[chunk]));
+}
+
+/*
+ * The chunk that the kernel found for a fallback, or NO_FRAME. A claim takes the smallest free page
+ * of the claimed block, whose chunk is another one perhaps: it is not known if the block has two of
+ * its order.
+ */
+static uint32_t chunk_of_fallback(const struct validate *v, const struct window_event *extfrag)
+{
+	const struct model *m = v->m;
+	uint32_t found = NO_FRAME, head = extfrag->frame, end = head + 1;
+
+	if (extfrag->owner && extfrag->fallback_order < m->pageblock_order) {
+		head = block_start(m, head);
+		end = block_end(m, head);
+	}
+	for (; head < end; head += 1u << m->frames[head].order) {
+		const struct frame *f = &m->frames[head];
+
+		if (f->state != FRAME_FREE || f->order != extfrag->fallback_order ||
+		    f->list != extfrag->fallback_migratetype)
+			continue;
+		if (found != NO_FRAME)
+			return NO_FRAME;
+		found = head;
+	}
+	return found;
+}
+
+/*
+ * The kernel used another chunk for a fallback than the model, which had `expected` first. That
+ * chunk was behind on the same list; on a list that comes first, it is not free any more.
+ */
+static void settle_fallback(struct validate *v, struct zone *zone, const struct pick *pick,
+			    uint32_t frame)
+{
+	struct model *m = v->m;
+	uint32_t chunk = chunk_of_fallback(v, pick->extfrag), expected;
+
+	if (m->kernel->fallback < FALLBACK_CLAIM_OR_SPLIT || frame == NO_FRAME || chunk == NO_FRAME)
+		return;
+	expected = block_head(m, frame);
+	if (pick->extfrag->owner || (m->frames[expected].order == m->frames[chunk].order &&
+				     m->frames[expected].list == m->frames[chunk].list))
+		turn_list(v, free_list(zone, m->frames[chunk].order, m->frames[chunk].list), chunk,
+			  0);
+	else if (m->frames[expected].state == FRAME_FREE)
+		take_vanished(v, zone, expected);
+}
+
+/*
+ * The kernel took `pick`, but the model `frame`: it had other chunks before it on its list, or of a
+ * smaller order. Either these are not free any more, or the list was rotated.
+ */
+static void make_first(struct validate *v, struct zone *zone, const struct pick *pick,
+		       uint32_t frame)
+{
+	struct model *m = v->m;
+	uint32_t chunk = block_head(m, pick->frame), list, entry, next;
+	uint32_t buddy = pick->frame ^ (1u << pick->order);
+	const struct frame *f = &m->frames[chunk];
+	int type, left = FIRST_ENTRIES;
+
+	if (!rule_is_on(RULE_make_first))
+		return;
+	if (pick->extfrag) {
+		if (!v->prediction.fallback && pick->migratetype <= MIGRATETYPE_RECLAIMABLE)
+			empty_lists(v, zone, pick->order, m->max_order + 1, pick->migratetype);
+		else
+			settle_fallback(v, zone, pick, frame);
+		return;
+	}
+	if (f->state != FRAME_FREE || frame_zone(m, chunk) != zone)
+		return;
+	/* The event has the list's type, which is the pageblock's. */
+	if (f->list != pick->migratetype && m->kernel->zone_locked == ZONE_LOCKED_LIST &&
+	    m->kernel->drained_type == DRAINED_BLOCK) {
+		emit_block(&v->score, INFERRED_KIND_RETYPED, chunk, f->order, pick->migratetype, 0);
+		retype_block(m, pick->frame, pick->migratetype);
+	}
+	type = f->list;
+	if (is_taken_alone(v, zone, pick)) {
+		emit_isolated(&v->score, buddy, pick->order);
+		force_used(m, buddy, pick->order);
+		m->frames[buddy].list = ISOLATED;
+		accuracy_repair(&v->score.accuracy, zone, REPAIR_CAUSE_ISOLATED,
+				1ull << pick->order);
+		return;
+	}
+	empty_lists(v, zone, pick->order, f->order, type);
+	/* A buddy that was freed without an event may have merged with the chunk. */
+	if (block_head(m, chunk) != chunk)
+		return;
+	list = free_list(zone, f->order, type);
+	for (entry = m->frames[list].next; entry != chunk && left--; entry = next) {
+		next = m->frames[entry].next;
+		if (is_freed_next(&v->whereabouts, entry))
+			take_vanished(v, zone, entry);
+	}
+	turn_list(v, list, chunk, f->order == pick->order ? v->nr_picked : 0);
+}
+
+/*
+ * A page leaves the free lists but is not on one in the model. Its free had no event, or bypassed
+ * the PCP, while the model put it there or took it off again without an event.
+ */
+static void emit_freed(struct validate *v, const struct pick *pick)
+{
+	const struct frame *f = &v->m->frames[pick->frame];
+	uint32_t pushed = v->whereabouts.pushed[pick->frame];
+	bool in_pcp = f->state == FRAME_PCP || (f->state == FRAME_USED && f->list == NO_ALLOC);
+
+	if (in_pcp && f->order == pick->order && pushed)
+		emit_block(&v->score, INFERRED_KIND_DIRECT_FREE, pick->frame, pick->order,
+			   pick->migratetype, row_of(&v->whereabouts, pushed));
+	else
+		emit_block(&v->score, INFERRED_KIND_FREE, pick->frame, pick->order,
+			   pick->migratetype, 0);
+}
+
+/* rmqueue_core, with the claim that the record shows. */
+static uint32_t take_by_rules(struct validate *v, struct zone *zone, const struct request *rq,
+			      enum rmqueue_mode *mode, const struct pick *pick)
+{
+	uint32_t frame;
+
+	v->extfrag = pick->extfrag;
+	frame = rmqueue_core(v->m, zone, rq, mode);
+	v->extfrag = NULL;
+	return frame;
+}
+
+/*
+ * 4.20 to 6.8 move the chunk of a fallback, mostly with all free pages of its pageblock, to the
+ * requester's lists, and take a page from there. Make the recorded chunk the one that is moved:
+ * chunks that the kernel prefers have vanished, or are behind it on its list. Returns whether the
+ * model then took the recorded page.
+ */
+static bool move_recorded(struct validate *v, struct zone *zone, const struct request *rq,
+			  enum rmqueue_mode *mode, const struct pick *pick)
+{
+	struct model *m = v->m;
+	const struct window_event *fallback = pick->extfrag;
+	const struct frame *f = &m->frames[fallback->frame];
+	uint32_t frame, next = chunk_to_move(m, zone, rq);
+
+	if (!rule_is_on(RULE_move_recorded))
+		return false;
+	if (f->state != FRAME_FREE || frame_zone(m, fallback->frame) != zone ||
+	    f->order != fallback->fallback_order || f->list != fallback->fallback_migratetype)
+		return false;
+	for (int left = FIRST_ENTRIES; left && next != NO_FRAME && next != fallback->frame;
+	     left--) {
+		if (m->frames[next].order == f->order && m->frames[next].list == f->list)
+			turn_list(v, free_list(zone, f->order, f->list), fallback->frame, 0);
+		else
+			take_vanished(v, zone, next);
+		next = chunk_to_move(m, zone, rq);
+	}
+	if (next != fallback->frame)
+		return false;
+	frame = take_by_rules(v, zone, rq, mode, pick);
+	if (frame != pick->frame && frame != NO_FRAME)
+		put_back(m, frame, rq->order);
+	return frame == pick->frame;
+}
+
+/*
+ * Whether the model would move, or claim, a chunk of another pageblock than that of the page, which
+ * the kernel used. It must not: nothing shows the places to which the block's pages would have to
+ * go back.
+ */
+static bool moves_other_block(const struct validate *v, const struct zone *zone,
+			      const struct request *rq, const struct pick *pick, uint32_t *chunk)
+{
+	const struct window_event *extfrag = pick->extfrag;
+
+	*chunk = NO_FRAME;
+	if (extfrag && v->m->kernel->fallback == FALLBACK_MOVE)
+		*chunk = chunk_to_move(v->m, zone, rq);
+	else if (extfrag && extfrag->owner)
+		*chunk = chunk_to_claim(v->m, zone, rq, extfrag->fallback_order);
+	return *chunk != NO_FRAME && frame_block(v->m, *chunk) != frame_block(v->m, pick->frame);
+}
+
+/*
+ * 6.10 on: make the recorded chunk the one that is claimed. Returns whether the model then took the
+ * recorded page.
+ */
+static bool claim_recorded(struct validate *v, struct zone *zone, const struct request *rq,
+			   enum rmqueue_mode *mode, const struct pick *pick)
+{
+	const struct model *m = v->m;
+	uint32_t chunk = chunk_of_fallback(v, pick->extfrag), frame;
+
+	if (chunk == NO_FRAME || m->kernel->fallback < FALLBACK_CLAIM_OR_SPLIT ||
+	    !rule_is_on(RULE_claim_recorded))
+		return false;
+	turn_list(v, free_list(zone, m->frames[chunk].order, m->frames[chunk].list), chunk, 0);
+	frame = take_by_rules(v, zone, rq, mode, pick);
+	if (frame != pick->frame && frame != NO_FRAME)
+		undo_pick(v, frame, rq->order);
+	return frame == pick->frame;
+}
+
+/* The model's prediction of a pick: its page, or the chunk of another pageblock. */
+static uint32_t predict_pick(struct validate *v, struct zone *zone, const struct request *rq,
+			     enum rmqueue_mode *mode, const struct pick *pick, bool *other_block)
+{
+	uint32_t chunk;
+
+	v->prediction = (struct prediction){0};
+	*other_block = moves_other_block(v, zone, rq, pick, &chunk);
+	return *other_block ? chunk : take_by_rules(v, zone, rq, mode, pick);
+}
+
+bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
+	       enum rmqueue_mode *mode, const struct pick *pick)
+{
+	struct model *m = v->m;
+	bool highatomic = pick->zone_locked &&
+			  pick->zone_locked->migratetype == MIGRATETYPE_HIGHATOMIC &&
+			  m->kernel->zone_locked == ZONE_LOCKED_LIST;
+	bool other_block = false;
+	uint32_t frame;
+
+	join_before(v, pick->frame, (struct window_event *)pick->last);
+	v->prediction = (struct prediction){0};
+	frame = highatomic ? buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC)
+			   : predict_pick(v, zone, rq, mode, pick, &other_block);
+	if (frame != pick->frame && frame != NO_FRAME && !other_block)
+		undo_pick(v, frame, rq->order);
+	if (count_pick(v, zone, pick, frame)) {
+		no_guess(&v->score, frame);
+		return true;
+	}
+	/* Before the claim: it puts its chunks onto lists that were empty. */
+	make_first(v, zone, pick, other_block ? NO_FRAME : frame);
+	if ((pick->extfrag && move_recorded(v, zone, rq, mode, pick)) ||
+	    (other_block && claim_recorded(v, zone, rq, mode, pick))) {
+		no_guess(&v->score, pick->frame);
+		repaired(&v->score);
+		return false;
+	}
+	if (pick->extfrag && pick->extfrag->owner)
+		retype_blocks(m, pick->extfrag->frame, pick->extfrag->fallback_order,
+			      pick->extfrag->migratetype);
+	no_guess(&v->score, block_head(m, pick->frame));
+	if (place_of(m, pick->frame) != PLACE_FREE)
+		emit_freed(v, pick);
+	if (m->frames[pick->frame].state == FRAME_USED)
+		resolve_pending_miss(&v->score, pick->frame, false);
+	force_used(m, pick->frame, pick->order);
+	m->frames[pick->frame].list = pick->migratetype;
+	repaired(&v->score);
+	return false;
+}
+
+void consume(const struct pick *pick)
+{
+	if (pick->zone_locked)
+		((struct window_event *)pick->zone_locked)->taken = true;
+	if (pick->extfrag)
+		((struct window_event *)pick->extfrag)->taken = true;
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A drain of a PCP, and the vmstat worker. */
+#include "predict.h"
+
+#include "model/min_max.h"
+
+#include <limits.h>
+
+/* Write rows for a drain that waited for the zone's lock since its free, while other events ran. */
+static void emit_deferred_drain(struct validate *v, const struct window_event *drain,
+				uint64_t free_at)
+{
+	if (drain->at <= free_at + 1)
+		return;
+	emit_block(&v->score, INFERRED_KIND_PUT_OFF, drain->frame, drain->order, drain->migratetype,
+		   free_at);
+	emit_block(&v->score, INFERRED_KIND_OVERFLOW, drain->frame, drain->order,
+		   drain->migratetype, 0);
+}
+
+/* A drain of `pages`, after those of `like`, without a cause on the tape. */
+static void emit_drain(struct validate *v, const struct pcp *pcp, const struct window_event *like,
+		       int pages)
+{
+	emit_inferred(&v->score,
+		      (struct inferred){
+			      .kind = INFERRED_KIND_DRAIN,
+			      .cpu = pcp->cpu,
+			      .frame = like->frame,
+			      .order = like->order,
+			      .migratetype = like->migratetype,
+			      .fields = FIELD_PAGES | (like->cpu == pcp->cpu ? 0 : FIELD_RAN_ON),
+			      .pages = pages,
+			      .ran_on = like->cpu,
+		      },
+		      NULL);
+}
+
+/* The drain of a free that overflowed its PCP, or its pieces after an interruption. */
+static void predict_overflow(struct validate *v, struct window_event *first, struct pcp *pcp,
+			     const struct asked_drain *asked)
+{
+	struct drain_due due = {
+		.pages = asked->pages,
+		.list = asked->list,
+		.piece = pcp_overflow_piece(v->m, pcp, INT_MAX),
+		.resumes = v->m->kernel->overflow_pieces,
+		.until = UINT64_MAX,
+	};
+	struct asked_drain *rest = &v->rests[first->cpu];
+	struct drained drained;
+
+	/* A virtual CPU may stand still amid the drain: a pause is no end if its size is a guess.
+	 */
+	if (is_size_unknown(&v->score, &v->m->zones[pcp->zone]))
+		due.most = pcp_overflow_most(v->m, pcp) - asked->before;
+	drained = compare_drain(v, first, pcp, &due);
+	if (drained.resumed) {
+		if (asked->late)
+			emit_late_free(v, asked->late - 1, asked->free.order, pcp->cpu);
+		*rest = *asked;
+		rest->late = 0;
+		rest->at = drained.resumed->at;
+		rest->pages = drained.rest;
+		rest->before = asked->before + drained.pages;
+		rest->resumed = true;
+		return;
+	}
+	if (drained.stopped)
+		tune_stopped(v, pcp, &asked->free, asked->before + drained.pages);
+	else if (!asked->resumed &&
+		 (drained.pages > drained.due || (drained.pages < drained.due && !drained.all)))
+		tune_overflow(v, pcp, &asked->free, &drained);
+	if (asked->late)
+		emit_late_free(v, asked->late - 1, asked->free.order, pcp->cpu);
+	pcp_committed(v->m, &v->m->zones[pcp->zone]);
+}
+
+/* Note the rest of a decay that goes on after the window, or tune one that ended. */
+static void decayed(struct validate *v, struct cut_decay *cut, const struct drained *drained)
+{
+	cut->drained += drained->pages;
+	cut->due.pages = drained->cut_off;
+	cut->due.part = drained->cut_part;
+	if (!drained->cut_off && drained->pages < drained->due && !drained->all)
+		tune_decay(v, cut->at, cut->pcp, cut->count, cut->drained);
+}
+
+/* Whether a drain goes on with the decay that the window cut off. */
+static bool is_rest_of_decay(const struct validate *v, const struct window_event *first,
+			     const struct pcp *pcp)
+{
+	const struct cut_decay *cut = &v->cut_decays[first->cpu];
+
+	return cut->due.pages && cut->pcp == pcp && cut->pid == first->pid &&
+	       first->at < cut->due.until;
+}
+
+static void predict_rest_of_decay(struct validate *v, struct window_event *first)
+{
+	struct cut_decay *cut = &v->cut_decays[first->cpu];
+	struct drained drained = compare_drain(v, first, cut->pcp, &cut->due);
+
+	if (drained.pages > drained.due)
+		emit_drain(v, cut->pcp, first, drained.pages - drained.due);
+	decayed(v, cut, &drained);
+}
+
+void predict_drain(struct validate *v, struct window_event *first)
+{
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, first->frame);
+	const struct frame *f = &m->frames[first->frame];
+	struct pcp *pcp = zone_pcp(m, zone, first->cpu);
+	struct asked_drain *asked = &v->asked[first->cpu], *rest = &v->rests[first->cpu];
+	struct drain_due due = {.piece = INT_MAX, .until = UINT64_MAX};
+	struct drained drained;
+	struct pcp before;
+
+	if (asked->at && asked->at == first->at) {
+		struct asked_drain whole = *asked;
+
+		asked->at = 0;
+		emit_deferred_drain(v, first, whole.free.at);
+		predict_overflow(v, first, pcp, &whole);
+		return;
+	}
+	if (rest->at && rest->at == first->at) {
+		struct asked_drain part = *rest;
+
+		rest->at = 0;
+		predict_overflow(v, first, pcp, &part);
+		return;
+	}
+	if (f->state == FRAME_PCP)
+		pcp = &m->pcps[f->list];
+	if (is_rest_of_decay(v, first, pcp)) {
+		predict_rest_of_decay(v, first);
+		return;
+	}
+	accuracy_repair(&v->score.accuracy, zone, REPAIR_CAUSE_DRAINED_ELSEWHERE, 1);
+	due.whole_pcp = due.all_lists = true;
+	if (m->kernel->drain_all_pieces)
+		due.piece = pcp_piece(m, pcp);
+	before = *pcp;
+	drained = compare_drain(v, first, pcp, &due);
+	emit_drain(v, pcp, first, drained.pages);
+	tune_inferred_tick(v, pcp, &before, drained.pages);
+	predict_waiting(v, pcp->cpu);
+}
+
+/* A drain by the running vmstat worker before row `until`, or none. */
+static struct drained predict_worker_drain(struct validate *v,
+					   const struct reclaim_event *reclaim_event,
+					   struct pcp *pcp, const struct drain_due *due)
+{
+	const struct zone *zone = &v->m->zones[pcp->zone];
+	struct window_event *s = window_coming(&v->window, reclaim_event->where);
+	struct drained drained;
+
+	for (int within = WORKER_WITHIN; s && within--; s = window_next(&v->window, s))
+		if (s->kind == EVENT_KIND_PCPU_DRAIN && !s->taken && s->pid == reclaim_event->pid &&
+		    frame_zone(v->m, s->frame) == zone)
+			break;
+	if (!s || s->kind != EVENT_KIND_PCPU_DRAIN || s->pid != reclaim_event->pid || s->taken ||
+	    s->at >= due->until)
+		return (struct drained){.due = due->pages};
+	drained = compare_drain(v, s, pcp, due);
+	if (drained.pages > drained.due)
+		emit_drain(v, pcp, s, drained.pages - drained.due);
+	return drained;
+}
+
+/* The worker lowers the high of a PCP and drains the pages above it. */
+static void predict_decay(struct validate *v, const struct reclaim_event *reclaim_event,
+			  struct pcp *pcp, uint64_t until)
+{
+	const struct model *m = v->m;
+	struct cut_decay cut = {
+		.at = reclaim_event->at,
+		.pid = reclaim_event->pid,
+		.pcp = pcp,
+		.count = pcp->count,
+		.due =
+			{
+				.pages = pcp_decay(m, pcp),
+				.piece = m->kernel->decay == DECAY_PIECES ? pcp->batch : INT_MAX,
+				.all_lists = true,
+				.until = until,
+			},
+	};
+	struct drained drained;
+
+	if (!cut.due.pages)
+		return;
+	drained = predict_worker_drain(v, reclaim_event, pcp, &cut.due);
+	decayed(v, &cut, &drained);
+	if (drained.cut_off)
+		v->cut_decays[reclaim_event->where] = cut;
+}
+
+/*
+ * An idle PCP of another node's zone did not expire. In refresh_cpu_vm_stats() any counter of the
+ * zone that changed on the CPU restarts its ticks, and few changes have an event.
+ */
+static void emit_touched(struct validate *v, const struct reclaim_event *reclaim_event,
+			 struct pcp *pcp)
+{
+	if (reclaim_event->at < 2)
+		return;
+	pcp_idle_anew(pcp);
+	pcp_expire(v->m, &v->m->zones[pcp->zone], pcp);
+	emit_inferred(&v->score,
+		      (struct inferred){
+			      .at = reclaim_event->at - 1,
+			      .kind = INFERRED_KIND_TOUCHED,
+			      .cpu = pcp->cpu,
+			      .frame = v->m->zones[pcp->zone].start,
+		      },
+		      NULL);
+}
+
+void predict_tick(struct validate *v, const struct reclaim_event *reclaim_event)
+{
+	struct model *m = v->m;
+	uint64_t until =
+		reclaim_events_next_tick(&v->run.load.reclaim_events, reclaim_event->where);
+
+	v->cut_decays[reclaim_event->where].due.pages = 0;
+	for (int z = 0; z < m->nr_zones; z++) {
+		struct zone *zone = &m->zones[z];
+		struct pcp *pcp = zone_pcp(m, zone, reclaim_event->where);
+		struct drain_due due = {.piece = INT_MAX, .all_lists = true, .until = until};
+
+		pcp_fold(zone, pcp);
+		if (m->kernel->decay != DECAY_NONE)
+			predict_decay(v, reclaim_event, pcp, until);
+		if (pcp_expire(m, zone, pcp) != PCP_EXPIRES)
+			continue;
+		due.pages = min_int(pcp->batch, pcp->count);
+		if (due.pages && !predict_worker_drain(v, reclaim_event, pcp, &due).pages)
+			emit_touched(v, reclaim_event, pcp);
+	}
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A refill of a PCP, or a page past it. */
+#include "predict.h"
+
+#include "model/buddy.h"
+#include "model/vmstat_diff.h"
+#include "model/scan_effects.h"
+#include "model/slow_path.h"
+#include "model/zone.h"
+
+/* A page for one request, past the PCP; `alloc` is its event if that is soon, or NULL. */
+static void take_direct(struct validate *v, struct zone *zone, struct request *rq,
+			const struct pick *pick, const struct window_event *alloc)
+{
+	enum rmqueue_mode mode = RMQUEUE_NORMAL;
+	bool exact = take_pick(v, zone, rq, &mode, pick);
+
+	vmstat_diff_add(v->m, zone, -(1 << rq->order));
+	vmstat_diff_add_cma(v->m, zone, frame_block(v->m, pick->frame)->migratetype,
+			    -(1 << rq->order));
+	if (alloc)
+		emit_direct(&v->score, alloc, 0);
+	v->whereabouts.pushed[pick->frame] = alloc ? 0 : (uint32_t)pick->last->at;
+	v->m->frames[pick->frame].list = exact ? AWAITS_ALLOC : AWAITS_ALLOC_MISSED;
+	zone_pcp(v->m, zone, pick->last->cpu)->touched = true;
+	consume(pick);
+}
+
+/* The parts of a burst of events under the zone's lock. */
+struct burst {
+	struct zone *zone;
+	struct pick first;
+	struct window_event *last;
+	int nr;
+	bool mixes; /* a pageblock gets a second migratetype */
+};
+
+/* The type that a burst asked for: a request for MOVABLE takes CMA pages too. */
+static int asked_type(const struct pick *pick)
+{
+	return pick->migratetype == MIGRATETYPE_CMA ? MIGRATETYPE_MOVABLE : pick->migratetype;
+}
+
+static void read_burst(const struct validate *v, struct window_event *first, struct burst *burst)
+{
+	struct model *m = v->m;
+	struct pick pick;
+
+	*burst = (struct burst){.zone = frame_zone(m, first->frame)};
+	for (struct window_event *s = first; s && burst->nr < BURST_MAX;
+	     s = window_next(&v->window, s)) {
+		if (!is_taking(s) || s->taken || s->order != first->order || s->pid != first->pid ||
+		    event_depth(s) != event_depth(first) || frame_zone(m, s->frame) != burst->zone)
+			break;
+		read_pick(v, s, &pick);
+		if (!burst->nr)
+			burst->first = pick;
+		else if (asked_type(&pick) != asked_type(&burst->first))
+			break;
+		burst->mixes |= pick.extfrag && pick.extfrag->fallback_order < m->pageblock_order;
+		burst->nr++;
+		burst->last = s = pick.last;
+	}
+}
+
+/* Until the row of a claim, pages freed by other CPUs have the old type of its pageblocks. */
+static void note_claim(struct validate *v, const struct pick *pick)
+{
+	const struct window_event *s = pick->extfrag;
+	uint32_t start, pages;
+
+	if (!s || !s->owner)
+		return;
+	start = block_start(v->m, s->frame);
+	pages = 1u << (s->fallback_order > v->m->pageblock_order ? s->fallback_order
+								 : v->m->pageblock_order);
+	v->claims[v->next_claim] =
+		(struct early_claim){s->at, start, start + pages, s->fallback_migratetype};
+	v->next_claim = (v->next_claim + 1) % CLAIMS_MAX;
+}
+
+/* Up to `size` pages of the burst go onto the list. */
+static void take_refill(struct validate *v, struct burst *burst, struct pcp *pcp,
+			struct request *rq, int size)
+{
+	enum rmqueue_mode mode = RMQUEUE_NORMAL;
+	struct pick pick = burst->first;
+	uint32_t last = NO_FRAME;
+
+	for (int i = 0; i < size; i++) {
+		if (i)
+			read_pick(v, window_next(&v->window, pick.last), &pick);
+		v->nr_picked = i;
+		take_pick(v, burst->zone, rq, &mode, &pick);
+		vmstat_diff_taken(v->m, burst->zone, frame_block(v->m, pick.frame)->migratetype,
+				  rq->order);
+		note_claim(v, &pick);
+		/* The record may take a page twice, as rows of other kernels read it. */
+		if (last != NO_FRAME && v->m->frames[last].state != FRAME_PCP)
+			last = NO_FRAME;
+		pcp_add_refilled(v->m, pcp, rq, pick.frame, last);
+		v->whereabouts.pushed[pick.frame] = 0;
+		consume(&pick);
+		last = pick.frame;
+	}
+	vmstat_diff_refill(v->m, burst->zone, size, rq->order);
+	v->nr_picked = 0;
+	pcp->touched = true;
+	pcp_lock_after_burst(&v->whereabouts, pick.last, burst->zone);
+}
+
+/*
+ * A refill without a following alloc was for alloc_pages_bulk: it takes the first pages, whose next
+ * event is a free.
+ */
+static void take_bulk(struct validate *v, struct burst *burst, struct pcp *pcp,
+		      const struct request *rq, int size)
+{
+	struct pick pick = burst->first;
+	int type = rq->migratetype;
+
+	if (!rule_is_on(RULE_take_bulk))
+		return;
+	for (; size-- && pick.zone_locked && pcp_first(v->m, pcp, rq) == pick.frame &&
+	       next_event_of(&v->whereabouts.next_events, pick.zone_locked->at) == NEXT_IS_FREE;) {
+		take_unseen(&v->whereabouts, pick.frame, type, 0);
+		if (size)
+			read_pick(v, window_next(&v->window, pick.last), &pick);
+	}
+}
+
+/* A refill: its size, its pages, and the alloc that gets the first page. */
+static void predict_pcp_refill(struct validate *v, struct burst *burst, struct pcp *pcp,
+			       struct request *rq, struct window_event *alloc)
+{
+	struct pcp before = *pcp;
+	int want = pcp_refill_size(v->m, burst->zone, pcp, rq->order);
+	/*
+	 * If no alloc follows the burst, it may be several refills, each used up without an event.
+	 */
+	int size = alloc || burst->nr < want ? burst->nr : want;
+	bool exact;
+
+	take_refill(v, burst, pcp, rq, size);
+	exact = size == want || (size < want && !could_take(v->m, burst->zone, rq));
+	count_size(&v->score, burst->first.last, burst->zone,
+		   &(struct size_check){DECISION_REFILL_SIZE, want, size, exact});
+	if (!exact) {
+		tune_refill(v, burst->zone, pcp, &before, &burst->first, size);
+		repaired(&v->score);
+	}
+	if (!alloc) {
+		emit_block(&v->score, INFERRED_KIND_REFILL, burst->first.frame, rq->order,
+			   rq->migratetype, 0);
+		take_bulk(v, burst, pcp, rq, size);
+		return;
+	}
+	emit_early(&v->score, alloc);
+	pcp_remove(v->m, pcp, alloc->frame);
+	v->m->frames[alloc->frame].state = FRAME_USED;
+	v->m->frames[alloc->frame].list = 0;
+	alloc->taken = alloc->exact = true;
+}
+
+/*
+ * A request with the right to the HIGHATOMIC reserve goes from its empty PCP list to the buddy
+ * without a refill, where the row says so. Returns whether this is one.
+ */
+static bool predict_past_pcp(struct validate *v, const struct burst *burst, struct request *rq,
+			     const struct window_event *alloc)
+{
+	struct model *m = v->m;
+	struct pcp *pcp = zone_pcp(m, burst->zone, alloc->cpu);
+	struct request asked = *rq;
+
+	if (!rule_is_on(RULE_past_pcp))
+		return false;
+	asked.migratetype = alloc->migratetype;
+	asked.flags = slow_path_rights(m, rq);
+	if (!pcp_allowed(m, rq->order) || asked.migratetype > MIGRATETYPE_RECLAIMABLE ||
+	    pcp_refills(m, &asked) || pcp_first(m, pcp, &asked) != NO_FRAME ||
+	    (!m->kernel->highatomic_first && any_above_low(m, &asked)))
+		return false;
+	pcp->free_count >>= 1;
+	pcp_refill_size(m, burst->zone, pcp, rq->order);
+	take_direct(v, burst->zone, rq, &burst->first, NULL);
+	v->whereabouts.pushed[burst->first.frame] = 0;
+	return true;
+}
+
+void predict_refill(struct validate *v, struct window_event *first)
+{
+	struct model *m = v->m;
+	struct burst burst;
+	struct request rq;
+	struct window_event *alloc;
+	struct pcp *pcp;
+	uint32_t list, entry;
+	const struct departure *preempted;
+	struct window_event late;
+
+	pcp_lock_release(&v->whereabouts, first);
+	read_burst(v, first, &burst);
+	alloc = find_alloc(&v->whereabouts, burst.last, burst.first.frame, first->order,
+			   ALLOC_WITHIN);
+	preempted = alloc ? NULL : refilled_for(&v->whereabouts, burst.first.frame, burst.last);
+	if (preempted) {
+		late = event_of_departure(preempted, first->cpu);
+		alloc = &late;
+	}
+	rq = request_of(m, alloc ? alloc : first);
+	rq.migratetype = (uint8_t)asked_type(&burst.first);
+	predict_list_order(v, &rq, burst.zone);
+	rq.flags = zone_scan_effects(m, &rq, burst.zone, burst.mixes);
+	if (burst.nr == 1 && alloc && predict_past_pcp(v, &burst, &rq, alloc))
+		return;
+	if (!pcp_allowed(m, rq.order) || rq.migratetype > MIGRATETYPE_RECLAIMABLE) {
+		take_direct(v, burst.zone, &rq, &burst.first, alloc);
+		return;
+	}
+	pcp = zone_pcp(m, burst.zone, first->cpu);
+	list = pcp_list(m, pcp, rq.order, rq.migratetype);
+	entry = m->frames[list].next;
+	if (burst.nr == 1 && pcp->batch > 1 && m->kernel->pcp_miss_to_buddy &&
+	    (entry != list || pcp_lock_taken(&v->whereabouts, first, burst.zone) ||
+	     pcp_lock_remote_ended(&v->whereabouts, first, burst.zone) ||
+	     could_take(m, burst.zone, &rq))) {
+		accuracy_repair(&v->score.accuracy, burst.zone, REPAIR_CAUSE_LOCKED_ALLOC,
+				1ull << rq.order);
+		take_direct(v, burst.zone, &rq, &burst.first, alloc);
+		return;
+	}
+	for (; entry != list && m->kernel->pcp_lists != PCP_LISTS_1; entry = m->frames[list].next)
+		take_inferred(&v->whereabouts, first, pcp, entry, rq.migratetype);
+	if (alloc) {
+		pcp->free_count >>= 1;
+		pcp->free_factor >>= 1;
+	}
+	predict_pcp_refill(v, &burst, pcp, &rq, alloc);
+	if (preempted)
+		m->frames[preempted->frame].list = AWAITS_ALLOC;
+}

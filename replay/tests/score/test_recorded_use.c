@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How the zones stood at recorded requests. */
+#include "check.h"
+#include "reclaim_machine.h"
+
+#include "score/recorded_use.h"
+
+static struct window_event event_of(int kind, struct reclaim_machine *w, int zone)
+{
+	return (struct window_event){
+		.kind = (uint8_t)kind,
+		.frame = w->toy.m->zones[zone].start,
+		.gfp_flags = GFP_MOVABLE | GFP_DIRECT_RECLAIM,
+		.migratetype = MIGRATETYPE_MOVABLE,
+	};
+}
+
+/* An alloc, after its CPU took pages of the zone one by one. */
+static struct recorded_use seen(struct reclaim_machine *w, int zone, int taken, int order)
+{
+	struct recorded_use use = {0};
+	struct window_event alloc = event_of(EVENT_KIND_ALLOC, w, zone);
+	const struct window_event took = event_of(EVENT_KIND_ALLOC_ZONE_LOCKED, w, zone);
+	struct error err = {""};
+
+	must(recorded_use_new(&use, w->toy.m, &err), &err);
+	for (int i = 0; i < taken; i++)
+		recorded_use_see(&use, w->toy.m, &took);
+	alloc.order = (uint8_t)order;
+	recorded_use_see(&use, w->toy.m, &alloc);
+	recorded_use_free(&use);
+	return use;
+}
+
+/* The marks of NORMAL are 100, 200 and 300; DMA has less than its reserve against others. */
+static void a_request_is_below_a_mark_if_every_zone_was(void)
+{
+	static const struct {
+		int free, taken;
+		uint64_t below_low, below_min;
+	} cases[] = {
+		{250, 0, 0, 0},  {200, 0, 1, 0}, {190, 11, 0, 0},
+		{190, 10, 1, 0}, {100, 0, 1, 1}, {90, 11, 1, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct reclaim_machine w;
+		struct recorded_use use;
+
+		reclaim_machine_new(&w, "6.18", NULL);
+		make_free(&w, NORMAL, cases[i].free, true);
+		reclaim_machine_start(&w);
+		use = seen(&w, NORMAL, cases[i].taken, 0);
+		check(use.allocs == 1);
+		check(use.below_low == cases[i].below_low);
+		check(use.below_min == cases[i].below_min);
+		reclaim_machine_free(&w);
+	}
+}
+
+/* Enough pages, but none in a chunk of the order: only the zone that served it had one. */
+static void a_request_for_an_order_needs_a_chunk(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_new(&w, "6.18", NULL);
+	make_free(&w, NORMAL, 1000, true);
+	reclaim_machine_start(&w);
+	check(seen(&w, NORMAL, 0, 3).below_min == 1);
+	check(seen(&w, NORMAL, 1, 3).below_low == 0);
+	reclaim_machine_free(&w);
+}
+
+static void a_page_of_another_zone_counts_for_it(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_new(&w, "6.18", NULL);
+	make_free(&w, NORMAL, 1000, true);
+	reclaim_machine_start(&w);
+	check(seen(&w, NORMAL, 0, 0).lower_zone == 0);
+	check(seen(&w, DMA, 0, 0).lower_zone == 1);
+	check(seen(&w, DMA, 0, 0).remote_node == 0);
+	reclaim_machine_free(&w);
+}
+
+int main(void)
+{
+	test(a_request_is_below_a_mark_if_every_zone_was);
+	test(a_request_for_an_order_needs_a_chunk);
+	test(a_page_of_another_zone_counts_for_it);
+	return check_done();
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * whereabouts.h - when each page joined or left its list, as far as the events show it.
+ *
+ *   pcp_entries.c      entries of the PCP lists: their events, their removal
+ *   infer_pcp_locks.c  the CPU that held the lock of a PCP
+ *   infer_preempted.c  pages that left a PCP list long before their events
+ *   infer_late_frees.c pages that joined a PCP list after their events
+ *   infer_pcp.c        pages that left a PCP list without an event
+ *   infer_compaction.c follows compaction
+ *   infer_lru.c        pages on LRU lists at the start
+ *   whereabouts.c      the memory of all of these
+ *   (bounds.h)         how far they look
+ *
+ * A page that the events show elsewhere leaves its list in the model, with an inferred row and a
+ * counted repair (score/score.h). This room predicts no decision.
+ */
+#pragma once
+
+#include "bounds.h"
+#include "model/force_state.h"
+#include "model/pcp.h"
+#include "run/rules.h"
+#include "run/run.h"
+#include "score/score.h"
+#include "tape/event_window.h"
+#include "tape/lru.h"
+#include "tape/next_event.h"
+#include "tape/node_preference.h"
+
+/* The last holder of a PCP's lock on a CPU, for interrupts that find the lock taken. */
+struct holder {
+	const struct zone *zone;
+	uint64_t until; /* latest time of its release of the lock */
+	int depth;      /* event_depth() of the holder */
+	bool locked;    /* false: an interrupt has shown that it interrupted no holder */
+};
+
+/* The latest drain of a CPU's PCP by another CPU, and a free that waits for its end. */
+struct remote {
+	const struct zone *zone;
+	uint64_t end; /* time of the last event of its latest piece */
+	bool waits;
+	struct window_event free;
+};
+
+/* A freed page that joins its PCP list only now, before row `row` of `event`. */
+struct late_free {
+	uint64_t row;
+	struct window_event free; /* its CPU is that of the list */
+};
+enum { MAX_LATE_FREES = 1 << 10 }; /* at a time; a further page joins at its event */
+
+/* A free whose page may join its list later, although nothing shows that it does. */
+struct doubtful_free {
+	struct window_event free;
+	uint64_t by; /* the row before which the page is on the list */
+};
+enum {
+	DOUBTFUL_FREES = 64 /* the latest are known */
+};
+
+struct late_frees {
+	struct late_free *all;
+	int nr;
+	uint64_t next; /* lowest of their rows; UINT64_MAX: none */
+	struct doubtful_free doubtful[DOUBTFUL_FREES];
+	unsigned nr_doubtful; /* so far */
+};
+
+struct whereabouts {
+	/* Borrowed: the run at hand, its model once it has started, its events, the findings. */
+	struct run *run;
+	struct model *m;
+	const struct event_window *window;
+	struct score *score;
+
+	struct next_events next_events; /* of all rows, after a preview */
+	struct lru_found lru;           /* until the first event runs */
+	struct holder *holders;         /* [cpu] */
+	struct remote *remotes;         /* [cpu] */
+	struct late_frees late_frees;
+	int *depths;           /* [cpu] event_depth() of its last event */
+	uint64_t *ran;         /* [cpu] row of its last event */
+	bool preempt_recorded; /* the tape shows when preemption is off */
+	bool preempts; /* the tape has shown a task that was preempted in an alloc or a free */
+	/*
+	 * [frame] low 32 bits of a row of `event`: the last free of the page onto a PCP or, for a
+	 * page that awaits its alloc, the event that took it. 0: none, or a later event of the page
+	 * ran.
+	 */
+	uint32_t *pushed;
+	int64_t search_left; /* list entries that searches may still look at: may_search() */
+};
+
+/*
+ * Whether a search of a list may look at one more entry. A run far from the record can have lists
+ * of all its memory; each event adds to what searches may look at.
+ */
+static inline bool may_search(struct whereabouts *where)
+{
+	return where->search_left > 0 && where->search_left--;
+}
+
+/* The last row of `event` up to the current one whose low 32 bits are `low`. */
+static inline uint64_t row_of(const struct whereabouts *where, uint32_t low)
+{
+	uint64_t running = window_at(where->window, where->window->done)->at;
+
+	return running - (uint32_t)(running - low);
+}
+
+/* Row of the mm_page_free of a free's first page. */
+static inline uint64_t first_row(const struct whereabouts *where, const struct window_event *free)
+{
+	return free->run ? row_of(where, where->pushed[free->frame]) : free->at;
+}
+
+/* whereabouts.c: for a started run. -ENOMEM. */
+int whereabouts_new(struct whereabouts *where, struct run *run, const struct event_window *window,
+		    struct score *score, struct error *err);
+void whereabouts_free(struct whereabouts *where);
+
+/* pcp_entries.c */
+
+/* The alloc of a page among the next `within` events of the CPU, or NULL. */
+struct window_event *find_alloc(const struct whereabouts *where, const struct window_event *after,
+				uint32_t frame, int order, int within);
+/* Whether the next event of a page is a free: the page was allocated without an event. */
+bool is_freed_next(const struct whereabouts *where, uint32_t frame);
+/*
+ * The list of a drained page: the list in the model if the page is on one, because the type of its
+ * pageblock may have changed since; else the list of that type.
+ */
+uint32_t list_of_entry(const struct model *m, const struct pcp *pcp,
+		       const struct window_event *drain);
+/* Whether an alloc's page is the next entry of its CPU's PCP. Sets `pcp` if that has its list. */
+bool is_first_entry(const struct model *m, const struct window_event *alloc, struct pcp **pcp);
+/*
+ * The tape now shows that an entry left its list without an event. It was first on the list then,
+ * so it left before the free of the entry above it. Returns the row of that free, or 0.
+ */
+uint64_t left_before(const struct whereabouts *where, uint32_t entry);
+/* Why an entry leaves its PCP list. */
+enum removal {
+	REMOVED_FOR_ALLOC, /* its alloc is the current event */
+	REMOVED_EARLY, /* its alloc comes later: the task was interrupted, or its event is late */
+	REMOVED_PREEMPTED, /* its alloc comes later: the task was preempted */
+	REMOVED_UNSEEN,    /* it was allocated without an event */
+	REMOVED_LATE_FREE, /* its free has not put it there yet */
+};
+/* What its row has to say. */
+struct removed {
+	const struct window_event *alloc; /* of REMOVED_EARLY and REMOVED_PREEMPTED */
+	uint64_t at;                      /* it left before this row; 0: the current row */
+	uint64_t since;                   /* and not before this row */
+	int migratetype;                  /* of REMOVED_UNSEEN */
+};
+/*
+ * Remove an entry from its PCP list: write its row, count its repair, and leave the PCP and the
+ * page as the cause has them. `removed`: NULL without a row, as for REMOVED_FOR_ALLOC and
+ * REMOVED_LATE_FREE.
+ */
+void remove_entry(struct whereabouts *where, uint32_t entry, enum removal why,
+		  const struct removed *removed);
+/* Handle an event of a page that was on a PCP list before the start. */
+void saw_pcp_page(struct whereabouts *where, const struct window_event *event);
+
+/* infer_pcp_locks.c */
+
+/* Whether a free ran in an interrupt that found a PCP lock taken. */
+bool interrupts_holder(const struct whereabouts *where, const struct window_event *event);
+/*
+ * Whether the PCP's lock was found taken, by an interrupt of its holder. A lock disables
+ * preemption. If the tape shows preemption, an interrupt without the flag interrupted no holder. An
+ * interrupt with the flag interrupted the holder of some lock; the next events of the pages show
+ * which lock.
+ */
+bool pcp_lock_taken(struct whereabouts *where, const struct window_event *event,
+		    const struct zone *zone);
+/*
+ * `last` is the last event under the zone's lock. The PCP's lock, taken earlier, is held a little
+ * longer. A pending interrupt runs between the two releases.
+ */
+void pcp_lock_after_burst(struct whereabouts *where, const struct window_event *last,
+			  const struct zone *zone);
+/* A batch of frees holds the PCP's lock from its first page to its last. */
+void pcp_lock_in_batch(struct whereabouts *where, const struct window_event *event,
+		       const struct zone *zone);
+/* The holder, or the task that it interrupted, continues: the lock is free. */
+void pcp_lock_release(struct whereabouts *where, const struct window_event *event);
+
+/*
+ * Another CPU drains this PCP, piece by piece, and holds its lock until `last`, the last event
+ * of a piece.
+ */
+void pcp_lock_remote(struct whereabouts *where, const struct pcp *pcp,
+		     const struct window_event *last);
+/*
+ * Whether another CPU, which drains the PCP, holds its lock when a free tries for it: the page then
+ * goes to the buddy, once that drain releases the zone's lock.
+ */
+enum remote_lock { REMOTE_NONE, REMOTE_HELD, REMOTE_COMES };
+enum remote_lock pcp_lock_of_free(const struct whereabouts *where, const struct window_event *free,
+				  const struct zone *zone);
+/* Whether a page left the free lists past the PCP because another CPU held the PCP's lock. */
+bool pcp_lock_remote_ended(const struct whereabouts *where, const struct window_event *burst,
+			   const struct zone *zone);
+
+/* infer_preempted.c */
+
+/*
+ * The later alloc of an entry of a PCP list, if a preempted task may already have taken the entry;
+ * else NULL.
+ */
+const struct departure *preempted_alloc(struct whereabouts *where, uint32_t list, uint32_t entry);
+/* The event of such an alloc, as if on the CPU of the entry's list. */
+struct window_event event_of_departure(const struct departure *d, uint16_t cpu);
+/* Whether the page may have left its list before row `at`. */
+bool may_be_at(const struct departure *d, uint64_t at);
+/* Take such an entry, before row `at`; 0: the current row. */
+void take_preempted(struct whereabouts *where, const struct departure *d, uint64_t at);
+/* The departure of the running alloc, if its task may have been preempted before; else NULL. */
+const struct departure *own_departure(struct whereabouts *where, const struct window_event *alloc);
+/* The lowest entry above another on its list that later events show there, or NO_FRAME. */
+uint32_t staying_above(struct whereabouts *where, uint32_t entry);
+/*
+ * The late alloc that caused a refill, or took a page past the PCP, or NULL. `frame`: the first
+ * page; `last`: the last event of the refill.
+ */
+const struct departure *refilled_for(struct whereabouts *where, uint32_t frame,
+				     const struct window_event *last);
+/*
+ * A page is about to go onto a PCP list. Take the first entries of the list that preempted tasks
+ * must have taken by now, because the page will still be before them when their events come.
+ */
+void take_preempted_below(struct whereabouts *where, uint32_t list, uint32_t page);
+/*
+ * A PCP should have drained and did not. If the kernel preempts, take a page that a preempted task
+ * may have taken.
+ */
+void take_likely_preempted(struct whereabouts *where, struct pcp *pcp);
+
+/* infer_late_frees.c */
+
+/* Whether the page of a free joins its PCP list later: it then waits in `late_frees`. */
+bool joins_late(struct whereabouts *where, const struct window_event *free, struct pcp *pcp);
+/* Remove the first free before row `at`, or of the page `of`; false: there is none. */
+bool late_free_due(struct late_frees *late, uint64_t at, uint32_t of, struct window_event *free);
+/*
+ * An entry, or the latest entry of a PCP, may have joined its list too early: nothing showed when.
+ * If so, take it off the list until its task's next event. take_back_entry(): returns whether.
+ */
+bool take_back_entry(struct whereabouts *where, uint32_t entry);
+void take_back_latest(struct whereabouts *where, const struct pcp *pcp);
+
+/* infer_pcp.c */
+
+/* Take an entry that is first on its PCP list now, before the event of its alloc. */
+void take_early(struct whereabouts *where, struct window_event *alloc);
+/* Take an entry that left its list without an event, before row `at`; 0: the current row. */
+void take_unseen(struct whereabouts *where, uint32_t entry, int migratetype, uint64_t at);
+/* Take all entries of a list from `top` down to `entry`, which left without an event. */
+void take_down_to(struct whereabouts *where, uint32_t top, uint32_t entry);
+/* Take an entry that left without an event, and those above it from the same refill. */
+void take_buried(struct whereabouts *where, uint32_t entry);
+/*
+ * Take an entry that stands before the allocated one on the list: it was allocated earlier, and its
+ * alloc event comes later or does not exist. Returns whether the tape proves that without this
+ * alloc.
+ */
+bool take_inferred(struct whereabouts *where, const struct window_event *event, struct pcp *pcp,
+		   uint32_t entry, int migratetype);
+/*
+ * The PCP should have drained and did not: it holds fewer pages than the model has. Take the first
+ * entries that the tape proves to be allocated without an event. Returns whether there are any.
+ */
+bool take_proved(struct whereabouts *where, struct pcp *pcp);
+/*
+ * An interrupt is about to change the PCP. If the interrupted alloc already has its page, take that
+ * page first: otherwise the alloc would get another page.
+ */
+void settle_interrupted(struct whereabouts *where, const struct window_event *event);
+
+/* infer_compaction.c: the effects of compaction before row `at` of `event`. */
+void predict_compactions(struct whereabouts *where, uint64_t at);
+/* The latest event may be the free of a page that compaction moved to the last page at hand. */
+void predict_supply(struct whereabouts *where);
+/* Whether a free gives a page back to the compaction it came from, not to the allocator. */
+bool is_given_back(struct whereabouts *where, const struct window_event *event);
+void predict_given_back(struct whereabouts *where, const struct window_event *event);
+
+/* infer_lru.c: the LRU pages at the start that a preview found beyond those of the snapshot. */
+void infer_lru(struct whereabouts *where);
