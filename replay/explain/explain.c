@@ -21,10 +21,10 @@ void explain_print(struct explanation *explanation, const char *format, ...)
 	va_end(args);
 }
 
-static void print_list(struct explanation *explanation, const struct model *m, uint32_t list)
+static void print_list(struct explanation *explanation, const struct model *m, list_nr list)
 {
 	const struct frame *f = m->frames;
-	uint32_t entry = f[list].next;
+	frame_nr entry = f[list].next;
 
 	for (int i = 0; i < ENTRIES && entry != list; i++, entry = f[entry].next)
 		explain_print(explanation, " %llu", (unsigned long long)frame_pfn(m, entry));

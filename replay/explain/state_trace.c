@@ -70,7 +70,7 @@ static uint32_t mix(uint32_t digest, uint32_t value)
 	return digest ^ digest >> 15;
 }
 
-static uint32_t mix_list(uint32_t digest, const struct frame *frames, uint32_t list)
+static uint32_t mix_list(uint32_t digest, const struct frame *frames, list_nr list)
 {
 	return mix(mix(mix(digest, list), frames[list].next), frames[list].prev);
 }
@@ -133,12 +133,12 @@ static uint32_t digest_marks(const struct model *m)
 	return digest;
 }
 
-static void look_at_list(struct state_trace *w, const struct model *m, uint32_t list,
+static void look_at_list(struct state_trace *w, const struct model *m, list_nr list,
 			 struct list_look look)
 {
 	const struct frame *frames = m->frames;
 
-	for (uint32_t entry = frames[list].next; entry != list; entry = frames[entry].next) {
+	for (frame_nr entry = frames[list].next; entry != list; entry = frames[entry].next) {
 		if (look.nr < LOOK_ENTRIES)
 			look.pfns[look.nr] = frame_pfn(m, entry);
 		look.nr++;
@@ -198,7 +198,7 @@ static void print_page(struct explanation *explanation, const struct model *m, u
 {
 	const struct zone *zone = pfn == UINT64_MAX ? NULL : pfn_zone(m, pfn);
 	const struct frame *f;
-	uint32_t head;
+	frame_nr head;
 
 	if (!zone)
 		return;

@@ -15,7 +15,7 @@ struct taken_batch {
 /* The open batch of one CPU's requests for one migratetype. */
 struct open_batch {
 	uint64_t last_ts;
-	uint32_t head; /* NO_FRAME: nothing */
+	frame_nr head; /* NO_FRAME: nothing */
 	uint16_t asked, node;
 	uint8_t class_zone;
 };
@@ -59,7 +59,7 @@ void alloc_batches_free(struct alloc_batches *u)
 	free(u);
 }
 
-static struct taken_batch *batch_of(const struct alloc_batches *u, uint32_t page)
+static struct taken_batch *batch_of(const struct alloc_batches *u, frame_nr page)
 {
 	return &u->of[page >> u->order];
 }
@@ -81,7 +81,7 @@ static bool goes_on(const struct alloc_batches *u, const struct model *m,
 	       open->class_zone == rq->class_zone && open->node == rq->node;
 }
 
-uint32_t alloc_batches_alloc(struct alloc_batches *u, struct model *m, struct request *rq,
+frame_nr alloc_batches_alloc(struct alloc_batches *u, struct model *m, struct request *rq,
 			     int *order)
 {
 	uint32_t opener = (uint32_t)m->now.cpu * NR_MIGRATETYPE + rq->migratetype, head;
@@ -109,12 +109,12 @@ uint32_t alloc_batches_alloc(struct alloc_batches *u, struct model *m, struct re
 	return open->head + open->asked++;
 }
 
-bool alloc_batches_have(const struct alloc_batches *u, uint32_t page)
+bool alloc_batches_have(const struct alloc_batches *u, frame_nr page)
 {
 	return batch_of(u, page)->live;
 }
 
-uint32_t alloc_batches_give_back(struct alloc_batches *u, struct model *m, uint32_t page,
+frame_nr alloc_batches_give_back(struct alloc_batches *u, struct model *m, frame_nr page,
 				 int *order)
 {
 	struct taken_batch *batch = batch_of(u, page);

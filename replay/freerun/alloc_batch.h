@@ -24,15 +24,15 @@ void alloc_batches_free(struct alloc_batches *u);
  * A page for a request of order 0, or NO_FRAME. `order` becomes the order of the block taken for
  * the request, or -1 if the page is of an open batch.
  */
-uint32_t alloc_batches_alloc(struct alloc_batches *u, struct model *m, struct request *rq,
+frame_nr alloc_batches_alloc(struct alloc_batches *u, struct model *m, struct request *rq,
 			     int *order);
 
 /* Whether a used page is of a batch. */
-bool alloc_batches_have(const struct alloc_batches *u, uint32_t page);
+bool alloc_batches_have(const struct alloc_batches *u, frame_nr page);
 
 /*
  * Free a page of a batch. Returns the head of the batch, with its order, if the caller must free
  * the batch now; else NO_FRAME.
  */
-uint32_t alloc_batches_give_back(struct alloc_batches *u, struct model *m, uint32_t page,
+frame_nr alloc_batches_give_back(struct alloc_batches *u, struct model *m, frame_nr page,
 				 int *order);

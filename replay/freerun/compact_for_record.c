@@ -19,7 +19,7 @@ static int pages_to_move(const struct serve *s, uint32_t start, int order)
 	if (block->migratetype != MIGRATETYPE_MOVABLE || block->old_lru < block->nr_old ||
 	    m->frames[start].state == FRAME_TAIL)
 		return -1;
-	for (uint32_t frame = start; frame < start + (1u << order);) {
+	for (frame_nr frame = start; frame < start + (1u << order);) {
 		const struct frame *f = &m->frames[frame];
 		bool used = f->state != FRAME_FREE && f->state != FRAME_PCP;
 
@@ -91,7 +91,7 @@ static uint32_t find_place(const struct serve *s, const struct zone *zone, uint3
 /* A target for a moving page: a free MOVABLE page, as compaction finds it, else any free page. */
 static uint32_t take_target(struct model *m, const struct zone *zone)
 {
-	uint32_t page = last_chunk(m, zone, 0, MIGRATETYPE_MOVABLE);
+	frame_nr page = last_chunk(m, zone, 0, MIGRATETYPE_MOVABLE);
 
 	for (int type = 0; type < NR_MIGRATETYPE && page == NO_FRAME; type++)
 		page = last_chunk(m, zone, 0, type);
@@ -121,14 +121,14 @@ static void clear_out(struct serve *s, const struct zone *zone, uint32_t start, 
 	struct model *m = s->model;
 	uint32_t end = start + (1u << order), from = block_start(m, start);
 
-	for (uint32_t frame = start; frame < end; frame += 1u << m->frames[frame].order) {
+	for (frame_nr frame = start; frame < end; frame += 1u << m->frames[frame].order) {
 		const struct frame *f = &m->frames[frame];
 
 		if (f->state == FRAME_FREE || f->state == FRAME_PCP)
 			force_used(m, frame, f->order < order ? f->order : order);
 	}
 	page_map_names(&s->pages, from, s->pages.names);
-	for (uint32_t frame = start; frame < end; frame += 1u << m->frames[frame].order) {
+	for (frame_nr frame = start; frame < end; frame += 1u << m->frames[frame].order) {
 		const struct frame *f = &m->frames[frame];
 
 		if (f->state == FRAME_USED)
@@ -174,7 +174,7 @@ static uint32_t make_block(struct serve *s, const struct request *rq, uint32_t r
 	return place;
 }
 
-uint32_t compact_for_record(struct serve *s, const struct waiting *e, const struct request *rq)
+frame_nr compact_for_record(struct serve *s, const struct waiting *e, const struct request *rq)
 {
 	uint32_t place;
 

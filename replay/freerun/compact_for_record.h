@@ -15,7 +15,7 @@
  * movable pages, or room to move them to. Zones are tried in the request's order; in each zone the
  * recorded place comes first, then the place with the fewest pages in the way.
  */
-uint32_t compact_for_record(struct serve *s, const struct waiting *e, const struct request *rq);
+frame_nr compact_for_record(struct serve *s, const struct waiting *e, const struct request *rq);
 
 /*
  * Make a free pageblock for a request that may not mix. With vm.defrag_mode the kernel compacts

@@ -71,7 +71,7 @@ bool huge_is_try(const struct huge *h, const struct waiting *e)
 	return fault->pid == e->moment.pid && fault->waits;
 }
 
-void huge_open(struct huge *h, struct huge_fault *fault, uint32_t head)
+void huge_open(struct huge *h, struct huge_fault *fault, frame_nr head)
 {
 	fault->head = head;
 	fault->asked = 0;
@@ -88,7 +88,7 @@ void huge_close(struct huge *h, struct huge_fault *fault)
 	fault->head = NO_FRAME;
 }
 
-uint32_t huge_begin(struct huge *h, struct huge_fault *fault, int32_t pid)
+frame_nr huge_begin(struct huge *h, struct huge_fault *fault, int32_t pid)
 {
 	uint32_t unused = fault->head != NO_FRAME && !fault->asked ? fault->head : NO_FRAME;
 
@@ -103,7 +103,7 @@ static uint32_t take_events(struct model *m, const struct huge_try *try, struct 
 {
 	for (int i = 0; i < try->nr_steps; i++) {
 		const struct huge_step *step = &try->window[i];
-		uint32_t head;
+		frame_nr head;
 
 		if (step->single) {
 			*single = zone_has_within(m, rq, step->reach, wmark);
@@ -121,7 +121,7 @@ static uint32_t take_events(struct model *m, const struct huge_try *try, struct 
 static uint32_t make_try(struct model *m, const struct huge_try *try, struct request *rq)
 {
 	bool single = false;
-	uint32_t head = take_events(m, try, rq, WMARK_LOW, &single);
+	frame_nr head = take_events(m, try, rq, WMARK_LOW, &single);
 
 	if (head != NO_FRAME || single)
 		return head;
@@ -135,7 +135,7 @@ static uint32_t make_try(struct model *m, const struct huge_try *try, struct req
 	return head;
 }
 
-uint32_t huge_alloc(const struct huge *h, struct request *rq, int first, int end)
+frame_nr huge_alloc(const struct huge *h, struct request *rq, int first, int end)
 {
 	struct model *m = h->m;
 	uint32_t gfp_flags = rq->gfp_flags & ~(uint32_t)GFP_LOCAL, head = NO_FRAME;
@@ -173,7 +173,7 @@ bool huge_may_have(const struct huge *h, const struct request *rq, int node)
 	return false;
 }
 
-void huge_count_success(const struct huge *h, const struct request *rq, uint32_t head)
+void huge_count_success(const struct huge *h, const struct request *rq, frame_nr head)
 {
 	struct zone *zone = frame_zone(h->m, head);
 	struct counters *counters = zone_counters(h->m, zone);
@@ -206,10 +206,10 @@ void huge_count_failure(const struct huge *h, const struct request *rq)
 		counters->thp_no_compaction++;
 }
 
-uint32_t huge_swallow(struct huge *h, const struct waiting *e)
+frame_nr huge_swallow(struct huge *h, const struct waiting *e)
 {
 	struct huge_fault *fault = huge_fault_of(h, e->moment.pid);
-	uint32_t page;
+	frame_nr page;
 
 	if (fault->head == NO_FRAME || fault->pid != e->moment.pid ||
 	    (e->gfp_flags & (GFP_SINGLE | GFP_THISNODE)) != GFP_SINGLE)
@@ -222,7 +222,7 @@ uint32_t huge_swallow(struct huge *h, const struct waiting *e)
 	return page;
 }
 
-uint32_t huge_give_back(struct huge *h, uint32_t page)
+frame_nr huge_give_back(struct huge *h, frame_nr page)
 {
 	struct huge_group *group = &h->groups[page >> h->m->pageblock_order];
 

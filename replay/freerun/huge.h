@@ -28,7 +28,7 @@
 
 struct huge_fault {
 	int32_t pid;
-	uint32_t head;  /* model's huge page that takes the group, or NO_FRAME */
+	frame_nr head;  /* model's huge page that takes the group, or NO_FRAME */
 	uint16_t asked; /* pages of the group so far */
 	bool waits;     /* the record's second try is pending */
 };
@@ -62,40 +62,40 @@ bool huge_is_try(const struct huge *h, const struct waiting *e);
  * The thread's fault begins, and its last group ends. Returns an empty huge page without a
  * requested page, to be freed; else NO_FRAME.
  */
-uint32_t huge_begin(struct huge *h, struct huge_fault *fault, int32_t pid);
+frame_nr huge_begin(struct huge *h, struct huge_fault *fault, int32_t pid);
 
 /*
  * Make the policy's tries from number `first` to before `end` for a request: the head of a used
  * block of pageblock order, or NO_FRAME. Each try emits an event of the model.
  */
-uint32_t huge_alloc(const struct huge *h, struct request *rq, int first, int end);
+frame_nr huge_alloc(const struct huge *h, struct request *rq, int first, int end);
 
 /* Whether a try may have a block of that node. */
 bool huge_may_have(const struct huge *h, const struct request *rq, int node);
 
 /* Count the result of the fault: a local or remote huge page, or why its own node had none. */
-void huge_count_success(const struct huge *h, const struct request *rq, uint32_t head);
+void huge_count_success(const struct huge *h, const struct request *rq, frame_nr head);
 void huge_count_failure(const struct huge *h, const struct request *rq);
 
 /* The following single pages are the group of this huge page. */
-void huge_open(struct huge *h, struct huge_fault *fault, uint32_t head);
+void huge_open(struct huge *h, struct huge_fault *fault, frame_nr head);
 /* No group follows: the record has a huge page as well. */
 void huge_close(struct huge *h, struct huge_fault *fault);
 
 /* The page of the model for a request whose group is swallowed, or NO_FRAME. */
-uint32_t huge_swallow(struct huge *h, const struct waiting *e);
+frame_nr huge_swallow(struct huge *h, const struct waiting *e);
 
 /* Whether a used page is of a group. */
-static inline bool huge_has(const struct huge *h, uint32_t page)
+static inline bool huge_has(const struct huge *h, frame_nr page)
 {
 	return h->groups[page >> h->m->pageblock_order].live;
 }
 
 /* A page of a group is freed: the head of the huge page if it was the last, or NO_FRAME. */
-uint32_t huge_give_back(struct huge *h, uint32_t page);
+frame_nr huge_give_back(struct huge *h, frame_nr page);
 
 /* Whether the model has the recorded huge page in pieces. */
-static inline bool *huge_pieces(const struct huge *h, uint32_t frame)
+static inline bool *huge_pieces(const struct huge *h, frame_nr frame)
 {
 	return &h->pieces[frame >> h->m->pageblock_order];
 }

@@ -81,4 +81,4 @@ void serve_request(struct serve *s, struct waiting *e);
 void serve_inferred(struct serve *s, const struct inferred *u);
 
 /* Whether a used page of the model is part of a batch or group, which is freed as a whole. */
-bool serve_is_freed_with_others(const struct serve *s, uint32_t page);
+bool serve_is_freed_with_others(const struct serve *s, frame_nr page);

@@ -23,7 +23,7 @@ static uint16_t preferred_node(const struct serve *s, const struct waiting *e)
 	return tape_node(m, bound) == tape_node(m, local) ? local : bound;
 }
 
-uint32_t serve_take_captured(struct serve *s, const struct waiting *e)
+frame_nr serve_take_captured(struct serve *s, const struct waiting *e)
 {
 	uint32_t place = page_map_place(&s->pages, e->frame);
 
@@ -52,7 +52,7 @@ struct request serve_asked(const struct serve *s, const struct waiting *e)
 	};
 }
 
-void serve_settle(struct serve *s, const struct waiting *e, uint32_t head)
+void serve_settle(struct serve *s, const struct waiting *e, frame_nr head)
 {
 	if (head != NO_FRAME) {
 		page_map_set(&s->pages, e->frame, e->order, head + 1, true);
@@ -67,7 +67,7 @@ void serve_settle(struct serve *s, const struct waiting *e, uint32_t head)
 /* Serve an alloc whose page is part of a huge page in the model; false if it is not. */
 static bool swallow(struct serve *s, const struct waiting *e)
 {
-	uint32_t page = huge_swallow(s->huge, e);
+	frame_nr page = huge_swallow(s->huge, e);
 
 	if (page == NO_FRAME)
 		return false;
@@ -93,7 +93,7 @@ static uint32_t alloc_recorded(struct serve *s, const struct waiting *e, struct 
 			       bool *moved)
 {
 	struct model *m = s->model;
-	uint32_t head;
+	frame_nr head;
 
 	rq->makes_room = rq->order && s->compacts_for_record;
 	rq->whole_first = s->compacts_for_record &&
@@ -122,7 +122,7 @@ void serve_alloc(struct serve *s, const struct waiting *e, bool emit)
 	struct request rq = serve_asked(s, e);
 	int order = e->order;
 	bool moved = false;
-	uint32_t head;
+	frame_nr head;
 
 	if (s->huge && !order && swallow(s, e))
 		return;

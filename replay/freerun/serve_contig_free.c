@@ -9,7 +9,7 @@
  * Whether a page is used, and the model's place of it belongs to a larger block. Pages of a block
  * are freed one by one only if the block was split, as vmalloc does: then they are freed together.
  */
-static bool is_split(const struct serve *s, uint32_t frame)
+static bool is_split(const struct serve *s, frame_nr frame)
 {
 	uint32_t place = page_map_place(&s->pages, frame), head;
 
@@ -20,7 +20,7 @@ static bool is_split(const struct serve *s, uint32_t frame)
 }
 
 /* The model's place of a page that can be part of a block; else NO_FRAME. */
-static uint32_t used_place(const struct serve *s, uint32_t frame)
+static uint32_t used_place(const struct serve *s, frame_nr frame)
 {
 	uint32_t place = page_map_place(&s->pages, frame);
 	enum frame_state state;
@@ -32,11 +32,11 @@ static uint32_t used_place(const struct serve *s, uint32_t frame)
 }
 
 /* Make used pages one block of 2^order, and free it. */
-static void free_block(struct serve *s, uint32_t head, int order, bool last)
+static void free_block(struct serve *s, frame_nr head, int order, bool last)
 {
 	struct model *m = s->model;
 
-	for (uint32_t frame = head; frame < head + (1u << order); frame++) {
+	for (frame_nr frame = head; frame < head + (1u << order); frame++) {
 		block_carve(m, frame, 0);
 		zone_unmark_live(m, frame, 0);
 	}
@@ -59,7 +59,7 @@ static void free_places(struct serve *s, uint32_t place, uint32_t pages, bool la
 /* The run of a CPU has ended: free its pages. */
 static void end_run(struct serve *s, struct contig_run *run, const struct waiting *e)
 {
-	uint32_t frame = run->first, end = frame + run->pages;
+	frame_nr frame = run->first, end = frame + run->pages;
 
 	run->pages = 0;
 	while (frame < end) {

@@ -6,7 +6,7 @@
 #include "model/pcp.h"
 #include "model/zone.h"
 
-static inline void free_block(struct serve *s, uint32_t head, int order, int rows)
+static inline void free_block(struct serve *s, frame_nr head, int order, int rows)
 {
 	struct model *m = s->model;
 
@@ -18,11 +18,11 @@ static inline void free_block(struct serve *s, uint32_t head, int order, int row
 }
 
 /* Free one page of a batch or group. */
-static void free_shared(struct serve *s, uint32_t page, int rows)
+static void free_shared(struct serve *s, frame_nr page, int rows)
 {
 	struct model *m = s->model;
 	int order = m->pageblock_order;
-	uint32_t head = s->huge && huge_has(s->huge, page)
+	frame_nr head = s->huge && huge_has(s->huge, page)
 				? huge_give_back(s->huge, page)
 				: alloc_batches_give_back(s->alloc_batches, m, page, &order);
 
@@ -31,7 +31,7 @@ static void free_shared(struct serve *s, uint32_t page, int rows)
 }
 
 /* Free one recorded page at its place in the model; false if it has none. */
-static bool free_page(struct serve *s, uint32_t frame, int rows)
+static bool free_page(struct serve *s, frame_nr frame, int rows)
 {
 	struct model *m = s->model;
 	uint32_t place = s->pages.map[frame];
@@ -53,7 +53,7 @@ static bool free_page(struct serve *s, uint32_t frame, int rows)
 	return false;
 }
 
-static bool all_old(const struct serve *s, uint32_t frame, int order)
+static bool all_old(const struct serve *s, frame_nr frame, int order)
 {
 	for (uint32_t i = 0; i < 1u << order; i++)
 		if (s->pages.map[frame + i] != MAP_UNSEEN ||

@@ -20,7 +20,7 @@ static void serve_pieces(struct serve *s, const struct waiting *e)
 	*huge_pieces(s->huge, e->frame) = true;
 	for (uint32_t i = 0; i < 1u << e->order; i++) {
 		struct request rq;
-		uint32_t page;
+		frame_nr page;
 
 		piece.frame = e->frame + i;
 		rq = serve_asked(s, &piece);
@@ -34,7 +34,7 @@ static void serve_pieces(struct serve *s, const struct waiting *e)
 	}
 }
 
-static void give_back(struct serve *s, uint32_t head)
+static void give_back(struct serve *s, frame_nr head)
 {
 	struct model *m = s->model;
 
@@ -50,7 +50,7 @@ static uint32_t take_recorded(struct serve *s, const struct waiting *e, const st
 			      bool wanted)
 {
 	struct model *m = s->model;
-	uint32_t head = s->nr_captured ? serve_take_captured(s, e) : NO_FRAME;
+	frame_nr head = s->nr_captured ? serve_take_captured(s, e) : NO_FRAME;
 
 	if (head == NO_FRAME || !wanted || !huge_may_have(s->huge, rq, frame_zone(m, head)->node)) {
 		serve_make_free(s, e);
@@ -69,7 +69,7 @@ void serve_try(struct serve *s, const struct waiting *e)
 	bool first = e->gfp_flags & GFP_THISNODE, got = e->frame != NO_FRAME;
 	bool last = got || !first || !(e->gfp_flags & GFP_DIRECT_RECLAIM);
 	int nr_tries = h->plan.nr_tries;
-	uint32_t head;
+	frame_nr head;
 
 	if (first) {
 		head = huge_begin(h, fault, e->moment.pid);

@@ -13,7 +13,7 @@
 #include "model/zone.h"
 
 /* The smallest free chunk of `type` and at least `order` in a frame's pageblock, or NO_FRAME. */
-static uint32_t chunk_near(const struct model *m, uint32_t frame, int order, int type)
+static uint32_t chunk_near(const struct model *m, frame_nr frame, int order, int type)
 {
 	uint32_t end = block_end(m, frame), head = block_head(m, block_start(m, frame));
 	uint32_t best = NO_FRAME;
@@ -34,12 +34,12 @@ static uint32_t chunk_near(const struct model *m, uint32_t frame, int order, int
  * would find them. A single page may have another type. They become one used block. NO_FRAME if
  * there are none.
  */
-static uint32_t take_like(struct model *m, uint32_t frame, int order, int type)
+static uint32_t take_like(struct model *m, frame_nr frame, int order, int type)
 {
 	static const uint8_t others[] = {MIGRATETYPE_MOVABLE, MIGRATETYPE_RECLAIMABLE,
 					 MIGRATETYPE_UNMOVABLE};
 	struct zone *zone = frame_zone(m, frame);
-	uint32_t head = block_head(m, frame);
+	frame_nr head = block_head(m, frame);
 
 	if (m->frames[head].state == FRAME_FREE && m->frames[head].order >= order) {
 		force_used(m, frame, order);
@@ -59,7 +59,7 @@ static uint32_t take_like(struct model *m, uint32_t frame, int order, int type)
 static void isolate(struct serve *s, const struct waiting *e)
 {
 	struct model *m = s->model;
-	uint32_t head;
+	frame_nr head;
 
 	serve_make_free(s, e);
 	head = take_like(m, e->frame, e->order, e->migratetype);
@@ -89,7 +89,7 @@ static void isolate(struct serve *s, const struct waiting *e)
 static void retype(struct model *m, const struct inferred *u)
 {
 	int was = frame_block(m, u->frame)->migratetype;
-	uint32_t chunk = block_head(m, u->frame);
+	frame_nr chunk = block_head(m, u->frame);
 	const struct frame *f = &m->frames[chunk];
 
 	if (was == u->migratetype)
@@ -109,7 +109,7 @@ static void retype(struct model *m, const struct inferred *u)
 }
 
 /* The block of a free list that is nearest to a frame, or NO_FRAME. */
-static uint32_t nearest_block(const struct model *m, uint32_t list, uint32_t frame)
+static uint32_t nearest_block(const struct model *m, list_nr list, frame_nr frame)
 {
 	enum { LOOK_AT = 4096 };
 	uint32_t best = NO_FRAME, least = UINT32_MAX, entry = m->frames[list].next;
@@ -133,7 +133,7 @@ static void cut(struct model *m, const struct inferred *u)
 {
 	struct frame *frames = m->frames;
 	const struct frame *f = &frames[u->frame];
-	uint32_t list = free_list(frame_zone(m, u->frame), u->order, u->migratetype);
+	list_nr list = free_list(frame_zone(m, u->frame), u->order, u->migratetype);
 	uint32_t later[UINT8_MAX], first = u->frame;
 	int nr = 0;
 
@@ -238,7 +238,7 @@ static void refill(struct serve *s, const struct waiting *e, struct zone *zone, 
 static void capture(struct serve *s, const struct waiting *e)
 {
 	struct model *m = s->model;
-	uint32_t head;
+	frame_nr head;
 
 	serve_make_free(s, e);
 	head = block_head(m, e->frame);

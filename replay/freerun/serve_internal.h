@@ -29,9 +29,9 @@ void serve_alloc(struct serve *s, const struct waiting *e, bool emit);
 /* A try of a fault that asks for a huge page. */
 void serve_try(struct serve *s, const struct waiting *e);
 /* The block that was captured for an alloc, or NO_FRAME. */
-uint32_t serve_take_captured(struct serve *s, const struct waiting *e);
+frame_nr serve_take_captured(struct serve *s, const struct waiting *e);
 /* Record the result of an alloc: its block, or NO_FRAME. */
-void serve_settle(struct serve *s, const struct waiting *e, uint32_t head);
+void serve_settle(struct serve *s, const struct waiting *e, frame_nr head);
 
 /* The record takes pages off the lists: end the model's own use of them. */
 void serve_make_free(struct serve *s, const struct waiting *e);
@@ -55,7 +55,7 @@ void serve_emit_free(struct serve *s, const struct waiting *e);
  * model, and its zone keeps its number of free pages.
  */
 /* The task took a free block of a zone. */
-void serve_migration_target(struct serve *s, int32_t pid, uint32_t frame, int order);
+void serve_migration_target(struct serve *s, int32_t pid, frame_nr frame, int order);
 /* Before a free takes effect: if its page was moved, choose the page that moves in the model. */
 void serve_migration_free(struct serve *s, const struct waiting *e);
 /* The task allocates, so it does not compact any more. */

@@ -50,7 +50,7 @@ static struct migration *begin(struct serve *s, int32_t pid, const struct zone *
 	return NULL;
 }
 
-void serve_migration_target(struct serve *s, int32_t pid, uint32_t frame, int order)
+void serve_migration_target(struct serve *s, int32_t pid, frame_nr frame, int order)
 {
 	const struct zone *zone = frame_zone(s->model, frame);
 	struct migration *g = migration_of(s, pid);
@@ -67,7 +67,7 @@ void serve_migration_target(struct serve *s, int32_t pid, uint32_t frame, int or
 		g->targets[g->nr++] = frame + i;
 }
 
-static bool is_target(const struct migration *g, uint32_t frame)
+static bool is_target(const struct migration *g, frame_nr frame)
 {
 	for (uint32_t i = 0; i < g->nr; i++)
 		if (g->targets[i] == frame)
@@ -89,7 +89,7 @@ static bool gives_back(struct serve *s, struct migration *g, const struct waitin
 	return false;
 }
 
-static bool can_move(const struct serve *s, uint32_t page)
+static bool can_move(const struct serve *s, frame_nr page)
 {
 	const struct frame *f = &s->model->frames[page];
 
@@ -128,7 +128,7 @@ static uint32_t find_source(struct serve *s, struct migration *g, uint32_t start
 			    uint32_t *name)
 {
 	const struct model *m = s->model;
-	uint32_t page = first_movable(s, g, start, name), pages = 1u << m->pageblock_order;
+	frame_nr page = first_movable(s, g, start, name), pages = 1u << m->pageblock_order;
 
 	if (page == NO_FRAME && g->block != NO_FRAME)
 		page = first_movable(s, g, g->block, name);

@@ -9,13 +9,13 @@
 
 const struct request_facts no_facts = {.free.drain_pages = -1, .landed_frame = NO_FRAME};
 
-bool serve_is_freed_with_others(const struct serve *s, uint32_t page)
+bool serve_is_freed_with_others(const struct serve *s, frame_nr page)
 {
 	return (s->alloc_batches && alloc_batches_have(s->alloc_batches, page)) ||
 	       (s->huge && huge_has(s->huge, page));
 }
 
-static bool is_shared(const void *self, uint32_t page)
+static bool is_shared(const void *self, frame_nr page)
 {
 	return serve_is_freed_with_others(self, page);
 }

@@ -45,7 +45,7 @@ static void set_next(struct variation *v)
 }
 
 /* Give the entries of a list another order; `entries` has room for all of them. */
-static void shuffle(struct variation *v, uint32_t list, uint32_t *entries)
+static void shuffle(struct variation *v, list_nr list, uint32_t *entries)
 {
 	struct frame *frames = v->model->frames;
 	uint32_t nr = 0;
@@ -138,7 +138,8 @@ static void hold(struct variation *v, struct zone *zone, int type)
 {
 	struct model *m = v->model;
 	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
-	uint32_t list = pcp_list(m, pcp, 0, type), frame = m->frames[list].prev;
+	list_nr list = pcp_list(m, pcp, 0, type);
+	frame_nr frame = m->frames[list].prev;
 
 	if (frame != list) {
 		pcp_remove(m, pcp, frame);
@@ -159,7 +160,8 @@ static void move_first(struct variation *v, const struct zone *zone, int order, 
 {
 	struct model *m = v->model;
 	struct frame *frames = m->frames;
-	uint32_t list = free_list(zone, order, type), first;
+	list_nr list = free_list(zone, order, type);
+	frame_nr first;
 
 	if (pcp_allowed(m, order) && draw_below(v, 2))
 		list = pcp_list(m, zone_pcp(m, zone, m->now.cpu), order, type);
@@ -179,7 +181,9 @@ static void flip_alloc(struct variation *v, const struct waiting *e)
 	enum { DEEPEST = 8 };
 	struct model *m = v->model;
 	struct frame *frames = m->frames;
-	uint32_t list, entry, depth = 0;
+	uint32_t depth = 0;
+	frame_nr entry;
+	list_nr list;
 	const struct zone *zone = frame_zone(m, e->frame);
 
 	if (!pcp_allowed(m, e->order))

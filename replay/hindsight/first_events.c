@@ -23,7 +23,7 @@ static void note_type(struct hindsight *h, const struct seen *s, struct start_bl
 	block->cpu = s->cpu;
 }
 
-static struct start_block *block_of(struct hindsight *h, uint32_t frame)
+static struct start_block *block_of(struct hindsight *h, frame_nr frame)
 {
 	return &h->blocks[frame >> h->m->pageblock_order];
 }
@@ -32,7 +32,7 @@ static struct start_block *block_of(struct hindsight *h, uint32_t frame)
  * The pages of an event that have no earlier one were at `place` at the start. Returns whether all
  * were.
  */
-static bool note_place(struct hindsight *h, uint32_t frame, int order, enum first_place place)
+static bool note_place(struct hindsight *h, frame_nr frame, int order, enum first_place place)
 {
 	bool all = true;
 

@@ -2,7 +2,7 @@
 #include "hindsight_run.h"
 
 /* Whether a free chunk of this order begins at a frame, on a list of `type`. */
-static bool is_chunk(const struct hindsight *h, uint32_t frame, int order, int type)
+static bool is_chunk(const struct hindsight *h, frame_nr frame, int order, int type)
 {
 	return order >= 0 && frame < h->m->nr_frames && h->chunks[frame].order == order + 1 &&
 	       h->chunks[frame].migratetype == type;
@@ -12,7 +12,7 @@ static bool is_chunk(const struct hindsight *h, uint32_t frame, int order, int t
  * Whether a split left the chunk beside another one of `type`: the upper halves of a chunk that is
  * split go to the lists of one type (expand, 2.6.31 to 6.8).
  */
-static bool was_split_off(const struct hindsight *h, uint32_t frame, int order, int type)
+static bool was_split_off(const struct hindsight *h, frame_nr frame, int order, int type)
 {
 	uint32_t half = (1u << order) / 2;
 
@@ -21,12 +21,12 @@ static bool was_split_off(const struct hindsight *h, uint32_t frame, int order, 
 }
 
 /* A chunk of the zone to move from the lists of one type to those of another, or NO_FRAME. */
-static uint32_t chunk_to_move(const struct hindsight *h, const struct zone *zone, int order,
+static frame_nr chunk_to_move(const struct hindsight *h, const struct zone *zone, int order,
 			      int from, int to)
 {
 	uint32_t found = NO_FRAME;
 
-	for (uint32_t frame = zone->start; frame < zone->end; frame++) {
+	for (frame_nr frame = zone->start; frame < zone->end; frame++) {
 		if (!is_chunk(h, frame, order, from) || h->chunks[frame].listed)
 			continue;
 		if (was_split_off(h, frame, order, to))
@@ -39,7 +39,7 @@ static uint32_t chunk_to_move(const struct hindsight *h, const struct zone *zone
 /* Events have shown that chunks were on other lists than those of their pageblocks. */
 static void count_shown(struct hindsight *h)
 {
-	for (uint32_t frame = 0; frame < h->m->nr_frames; frame++) {
+	for (frame_nr frame = 0; frame < h->m->nr_frames; frame++) {
 		const struct start_chunk *chunk = &h->chunks[frame];
 		int type = h->blocks[frame >> h->m->pageblock_order].migratetype;
 		int64_t *missing;
@@ -67,7 +67,7 @@ void guess_lists(struct hindsight *h)
 		for (from = 0; from <= MIGRATETYPE_RECLAIMABLE; from++)
 			for (to = 0; to <= MIGRATETYPE_RECLAIMABLE; to++)
 				while (missing[from] < 0 && missing[to] > 0) {
-					uint32_t frame = chunk_to_move(h, zone, order, from, to);
+					frame_nr frame = chunk_to_move(h, zone, order, from, to);
 
 					if (frame == NO_FRAME)
 						break;

@@ -148,7 +148,7 @@ static void load_areas(struct hindsight *h, const struct free_area_columns *c, s
 static void load_movable(struct hindsight *h, const struct pageblock_columns *c, size_t nr)
 {
 	for (size_t i = 0; i < nr; i++) {
-		uint32_t frame = pfn_frame(h->m, c->pfn[i]);
+		frame_nr frame = pfn_frame(h->m, c->pfn[i]);
 		struct start_block *block;
 
 		if (frame == NO_FRAME) /* the block begins before its zone */

@@ -21,8 +21,8 @@ enum { NEVER = UINT32_MAX }; /* a row of `event`, of which only the low 32 bits 
 
 /* One row of `event`. */
 struct seen {
-	uint32_t row;
-	uint32_t frame;
+	low_row row;
+	frame_nr frame;
 	int32_t pid;
 	uint16_t cpu;
 	uint8_t kind, order;
@@ -55,7 +55,7 @@ struct start_chunk {
 enum evidence { GUESSED, FROM_LIST, FROM_BLOCK };
 
 struct start_block {
-	uint32_t row;   /* of that evidence */
+	low_row row;    /* of that evidence */
 	uint32_t moved; /* row at which its chunks last moved to the lists of another type, or NEVER
 			 */
 	uint16_t nr_movable, cpu;
@@ -65,7 +65,9 @@ struct start_block {
 
 /* An entry of a PCP list at the start. */
 struct start_entry {
-	uint32_t frame, row, list; /* list_number() */
+	frame_nr frame;
+	low_row row;
+	uint32_t list; /* list_number() */
 	uint8_t order;
 	bool drained; /* left from the tail */
 };

@@ -10,7 +10,7 @@ static void place_pages(struct hindsight *h)
 {
 	struct model *m = h->m;
 
-	for (uint32_t frame = 0; frame < m->nr_frames; frame++) {
+	for (frame_nr frame = 0; frame < m->nr_frames; frame++) {
 		int place = h->first[frame].place;
 
 		if (place != FIRST_PCP && place != FIRST_USED)
@@ -20,7 +20,7 @@ static void place_pages(struct hindsight *h)
 			h->coverage.contradictions++;
 		}
 	}
-	for (uint32_t frame = 0; frame < m->nr_frames; frame++) {
+	for (frame_nr frame = 0; frame < m->nr_frames; frame++) {
 		if (h->first[frame].place != FIRST_FREE || place_of(m, frame) == PLACE_FREE)
 			continue;
 		h->coverage.contradictions++;
@@ -41,7 +41,7 @@ void build_start(struct hindsight *h)
 	guess_types(h);
 	for (uint32_t b = 0; b < m->nr_frames >> m->pageblock_order; b++)
 		h->blocks[b].migratetype = m->blocks[b].migratetype;
-	for (uint32_t head = 0; head < m->nr_frames; head += 1u << m->frames[head].order) {
+	for (frame_nr head = 0; head < m->nr_frames; head += 1u << m->frames[head].order) {
 		const struct frame *f = &m->frames[head];
 
 		if (f->state == FRAME_FREE)
@@ -54,10 +54,10 @@ void build_start(struct hindsight *h)
 }
 
 /* A chunk of the start left its list of `type` at a row, for an allocation. */
-static void leaves(struct hindsight *h, const struct seen *s, uint32_t frame, int type)
+static void leaves(struct hindsight *h, const struct seen *s, frame_nr frame, int type)
 {
 	for (int order = 0; order <= h->m->max_order; order++) {
-		uint32_t head = frame & ~((1u << order) - 1);
+		frame_nr head = frame & ~((1u << order) - 1);
 		struct start_chunk *chunk = &h->chunks[head];
 		const struct start_block *block = &h->blocks[head >> h->m->pageblock_order];
 
@@ -83,7 +83,7 @@ static void leaves(struct hindsight *h, const struct seen *s, uint32_t frame, in
 static void becomes_free(struct hindsight *h, const struct seen *s)
 {
 	struct model *m = h->m;
-	uint32_t head;
+	frame_nr head;
 	int merged;
 
 	force_used(m, s->frame, s->order);
@@ -92,7 +92,7 @@ static void becomes_free(struct hindsight *h, const struct seen *s)
 	head = block_head(m, s->frame);
 	merged = m->frames[head].order;
 	for (int order = s->order; order < merged; order++) {
-		uint32_t buddy = (s->frame & ~((1u << order) - 1)) ^ (1u << order);
+		frame_nr buddy = (s->frame & ~((1u << order) - 1)) ^ (1u << order);
 		struct start_chunk *chunk = &h->chunks[buddy];
 
 		if (chunk->order == order + 1 && chunk->left == NEVER)

@@ -20,7 +20,7 @@ static uint32_t list_of_type(const struct hindsight *h, const struct seen *s, in
 }
 
 /* No entry of the start is left on a list. */
-static void note_empty(struct hindsight *h, uint32_t list, uint32_t row)
+static void note_empty(struct hindsight *h, uint32_t list, low_row row)
 {
 	if (list != NEVER && h->emptied[list] == NEVER)
 		h->emptied[list] = row;
@@ -169,7 +169,7 @@ static void note_drained(struct hindsight *h, const struct pcp *pcp, const struc
  * A drain takes whole lists, one after the other (free_pcppages_bulk since 5.18): those that it
  * has passed on the way to `list` are empty.
  */
-static void note_passed(struct hindsight *h, struct drain_run *d, uint32_t list, uint32_t row)
+static void note_passed(struct hindsight *h, struct drain_run *d, uint32_t list, low_row row)
 {
 	uint32_t pcp = list / MAX_PCP_LISTS * MAX_PCP_LISTS, nr = (uint32_t)h->m->nr_pcp_lists;
 	bool anew = d->list == NEVER || d->list / MAX_PCP_LISTS != list / MAX_PCP_LISTS;

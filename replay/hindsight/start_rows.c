@@ -32,7 +32,7 @@ static int by_place(const void *a, const void *b)
  * there if its next merge is near, because the buddy of the merged chunk is free
  * (buddy_merge_likely, 5.10 to 7.3).
  */
-static bool is_at_tail(const struct hindsight *h, uint32_t frame)
+static bool is_at_tail(const struct hindsight *h, frame_nr frame)
 {
 	int order = h->chunks[frame].order - 1;
 	uint32_t other = (frame & ~(1u << order)) ^ (2u << order);
@@ -41,7 +41,7 @@ static bool is_at_tail(const struct hindsight *h, uint32_t frame)
 	       !h->chunks[frame].listed && h->chunks[other].order == order + 2;
 }
 
-static void write_free_block(struct hindsight *h, uint32_t frame)
+static void write_free_block(struct hindsight *h, frame_nr frame)
 {
 	const struct start_chunk *chunk = &h->chunks[frame];
 	const struct zone *zone = frame_zone(h->m, frame);
@@ -72,13 +72,13 @@ static int write_free_blocks(struct hindsight *h, struct error *err)
 	struct place_on_list *places;
 	size_t nr = 0;
 
-	for (uint32_t frame = 0; frame < m->nr_frames; frame++)
+	for (frame_nr frame = 0; frame < m->nr_frames; frame++)
 		nr += h->chunks[frame].order > 0;
 	places = malloc((nr + 1) * sizeof(*places));
 	if (!places)
 		return fail(err, ENOMEM, "no memory for %zu free blocks", nr);
 	nr = 0;
-	for (uint32_t frame = 0; frame < m->nr_frames; frame++) {
+	for (frame_nr frame = 0; frame < m->nr_frames; frame++) {
 		const struct start_chunk *chunk = &h->chunks[frame];
 
 		if (!chunk->order)
@@ -108,7 +108,7 @@ static int by_entry(const void *a, const void *b)
 	return 0;
 }
 
-static void write_pcp_page(struct hindsight *h, uint32_t number, uint32_t frame, int page_order)
+static void write_pcp_page(struct hindsight *h, uint32_t number, frame_nr frame, int page_order)
 {
 	const struct pcp *pcp = &h->m->pcps[number / MAX_PCP_LISTS];
 	const struct zone *zone = &h->m->zones[pcp->zone];
@@ -194,7 +194,7 @@ static void write_pageblocks(struct hindsight *h)
 
 	for (uint32_t b = 0; b < m->nr_frames >> m->pageblock_order; b++) {
 		const struct start_block *block = &h->blocks[b];
-		uint32_t frame = b << m->pageblock_order;
+		frame_nr frame = b << m->pageblock_order;
 		const struct zone *zone = frame_zone(m, frame);
 		struct pageblock_columns *columns;
 		size_t i;

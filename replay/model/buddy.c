@@ -18,10 +18,10 @@ static void count_free(struct zone *zone, int order, int migratetype, int sign)
 		zone->nr_free_highatomic += pages;
 }
 
-void free_list_add(struct model *m, struct zone *zone, uint32_t head, int order, int migratetype,
+void free_list_add(struct model *m, struct zone *zone, frame_nr head, int order, int migratetype,
 		   bool to_tail)
 {
-	uint32_t list = free_list(zone, order, migratetype);
+	list_nr list = free_list(zone, order, migratetype);
 	struct frame *f = &m->frames[head];
 
 	f->list = (uint16_t)migratetype;
@@ -34,7 +34,7 @@ void free_list_add(struct model *m, struct zone *zone, uint32_t head, int order,
 	count_free(zone, order, migratetype, 1);
 }
 
-void free_list_del(struct model *m, struct zone *zone, uint32_t head)
+void free_list_del(struct model *m, struct zone *zone, frame_nr head)
 {
 	const struct frame *f = &m->frames[head];
 
@@ -43,7 +43,7 @@ void free_list_del(struct model *m, struct zone *zone, uint32_t head)
 	count_free(zone, f->order, f->list, -1);
 }
 
-void buddy_take(struct model *m, struct zone *zone, uint32_t chunk, int order, int migratetype)
+void buddy_take(struct model *m, struct zone *zone, frame_nr chunk, int order, int migratetype)
 {
 	int high = m->frames[chunk].order;
 
@@ -56,7 +56,7 @@ void buddy_take(struct model *m, struct zone *zone, uint32_t chunk, int order, i
 	m->frames[chunk].state = FRAME_USED;
 }
 
-void report_zone_locked(struct model *m, uint32_t frame, int order, int migratetype)
+void report_zone_locked(struct model *m, frame_nr frame, int order, int migratetype)
 {
 	int refill = -1;
 
@@ -67,10 +67,10 @@ void report_zone_locked(struct model *m, uint32_t frame, int order, int migratet
 			   migratetype, refill);
 }
 
-uint32_t buddy_take_smallest(struct model *m, struct zone *zone, int order, int migratetype)
+frame_nr buddy_take_smallest(struct model *m, struct zone *zone, int order, int migratetype)
 {
 	for (int o = order; o <= m->max_order; o++) {
-		uint32_t chunk;
+		frame_nr chunk;
 
 		if (!zone->nr_free[o][migratetype])
 			continue;
@@ -83,7 +83,7 @@ uint32_t buddy_take_smallest(struct model *m, struct zone *zone, int order, int 
 	return NO_FRAME;
 }
 
-void set_block_type(struct model *m, uint32_t head, int order, int migratetype)
+void set_block_type(struct model *m, frame_nr head, int order, int migratetype)
 {
 	uint32_t first = head >> m->pageblock_order;
 	uint32_t last = (head + (1u << order) - 1) >> m->pageblock_order;
@@ -97,7 +97,7 @@ static bool mergeable(int migratetype)
 	return migratetype <= MIGRATETYPE_RECLAIMABLE;
 }
 
-bool may_merge(const struct model *m, uint32_t buddy, int migratetype)
+bool may_merge(const struct model *m, frame_nr buddy, int migratetype)
 {
 	int ours = migratetype, theirs = frame_block(m, buddy)->migratetype;
 
@@ -117,7 +117,7 @@ bool may_merge(const struct model *m, uint32_t buddy, int migratetype)
 
 /* Whether the buddy of the merged block is free: then the page goes to the tail
  * (buddy_merge_likely). */
-static bool merge_likely(const struct model *m, uint32_t head, int order)
+static bool merge_likely(const struct model *m, frame_nr head, int order)
 {
 	const struct frame *other;
 
@@ -128,7 +128,7 @@ static bool merge_likely(const struct model *m, uint32_t head, int order)
 }
 
 /* compaction_capture, 5.10 to 7.3: the task gets the chunk, no list does. */
-static bool try_capture(struct model *m, struct zone *zone, uint32_t head, int order,
+static bool try_capture(struct model *m, struct zone *zone, frame_nr head, int order,
 			int migratetype, struct capture *c)
 {
 	if (m->kernel->capture == CAPTURE_NONE || c->frame != NO_FRAME || c->zone != zone ||
@@ -155,19 +155,19 @@ static bool try_capture(struct model *m, struct zone *zone, uint32_t head, int o
 }
 
 /* Whether a whole leaked RESERVE pageblock stays unmerged, because the row keeps types apart. */
-static bool apart(const struct model *m, uint32_t head, int migratetype)
+static bool apart(const struct model *m, frame_nr head, int migratetype)
 {
 	return m->kernel->merge >= MERGE_MERGEABLE && migratetype != MIGRATETYPE_RESERVE &&
 	       frame_block(m, head)->migratetype == MIGRATETYPE_RESERVE;
 }
 
-void buddy_put(struct model *m, struct zone *zone, uint32_t head, int order, int migratetype,
+void buddy_put(struct model *m, struct zone *zone, frame_nr head, int order, int migratetype,
 	       struct capture *capture)
 {
 	struct frame *f = m->frames;
 
 	while (order < m->max_order) {
-		uint32_t buddy = head ^ (1u << order);
+		frame_nr buddy = head ^ (1u << order);
 
 		if (capture && try_capture(m, zone, head, order, migratetype, capture))
 			return;
@@ -190,7 +190,7 @@ void buddy_put(struct model *m, struct zone *zone, uint32_t head, int order, int
 	free_list_add(m, zone, head, order, migratetype, merge_likely(m, head, order));
 }
 
-void buddy_free(struct model *m, struct zone *zone, uint32_t head, int order, int migratetype,
+void buddy_free(struct model *m, struct zone *zone, frame_nr head, int order, int migratetype,
 		struct capture *capture)
 {
 	vmstat_diff_add(m, zone, 1 << order);
@@ -198,7 +198,7 @@ void buddy_free(struct model *m, struct zone *zone, uint32_t head, int order, in
 	buddy_put(m, zone, head, order, migratetype, capture);
 }
 
-void buddy_free_direct(struct model *m, struct zone *zone, uint32_t head, int order,
+void buddy_free_direct(struct model *m, struct zone *zone, frame_nr head, int order,
 		       struct capture *capture)
 {
 	uint32_t end = head + (1u << order);
@@ -211,12 +211,12 @@ void buddy_free_direct(struct model *m, struct zone *zone, uint32_t head, int or
 	}
 }
 
-uint32_t move_free_pages(struct model *m, struct zone *zone, uint32_t start, uint32_t end,
+uint32_t move_free_pages(struct model *m, struct zone *zone, frame_nr start, frame_nr end,
 			 int migratetype)
 {
 	uint32_t moved = 0;
 
-	for (uint32_t frame = start; frame < end;) {
+	for (frame_nr frame = start; frame < end;) {
 		const struct frame *f = &m->frames[frame];
 
 		if (f->state == FRAME_TAIL) {
@@ -238,7 +238,7 @@ uint32_t move_free_pages(struct model *m, struct zone *zone, uint32_t start, uin
 	return moved;
 }
 
-uint32_t move_block(struct model *m, struct zone *zone, uint32_t frame, int migratetype)
+uint32_t move_block(struct model *m, struct zone *zone, frame_nr frame, int migratetype)
 {
 	uint32_t start = block_start(m, frame), end = block_end(m, frame);
 
@@ -247,10 +247,10 @@ uint32_t move_block(struct model *m, struct zone *zone, uint32_t frame, int migr
 	return move_free_pages(m, zone, start < zone->start ? frame : start, end, migratetype);
 }
 
-uint32_t last_chunk(const struct model *m, const struct zone *zone, int order, int type)
+frame_nr last_chunk(const struct model *m, const struct zone *zone, int order, int type)
 {
 	for (; order <= m->max_order; order++) {
-		uint32_t list = free_list(zone, order, type);
+		list_nr list = free_list(zone, order, type);
 
 		if (!list_empty(m->frames, list))
 			return m->frames[list].prev;

@@ -10,7 +10,7 @@
 #include "model.h"
 
 /* The order of the block at `frame`, the first of `pages` contiguous pages. */
-static inline int contig_order(const struct model *m, uint32_t frame, uint32_t pages)
+static inline int contig_order(const struct model *m, frame_nr frame, uint32_t pages)
 {
 	int order = 0;
 

@@ -55,7 +55,7 @@ static bool refused(struct model *m, struct zone *zone, const struct request *rq
 }
 
 /* A fallback was made: boost, notify every policy, count, and emit the event. */
-static void report_extfrag(struct model *m, uint32_t frame, const struct request *rq, int order,
+static void report_extfrag(struct model *m, frame_nr frame, const struct request *rq, int order,
 			   int migratetype, bool owner)
 {
 	struct zone *zone = frame_zone(m, frame);
@@ -89,7 +89,7 @@ static uint32_t count_free_pages(const struct model *m, uint32_t start, uint32_t
 {
 	uint32_t pages = 0;
 
-	for (uint32_t frame = start; frame < end;) {
+	for (frame_nr frame = start; frame < end;) {
 		const struct frame *f = &m->frames[frame];
 
 		if (f->state == FRAME_TAIL) {
@@ -106,14 +106,14 @@ static uint32_t count_free_pages(const struct model *m, uint32_t start, uint32_t
  * The used pages of a chunk's block that are movable. In a block that begins before its zone,
  * kernels with this test (up to 6.8) count from the chunk on.
  */
-static uint32_t movable_pages(const struct model *m, uint32_t chunk)
+static uint32_t movable_pages(const struct model *m, frame_nr chunk)
 {
 	const struct pageblock *block = frame_block(m, chunk);
 	uint32_t movable = 0, old = 0;
 
 	if (block_start(m, chunk) >= frame_zone(m, chunk)->start)
 		return block->nr_live[MIGRATETYPE_MOVABLE] + block->old_movable;
-	for (uint32_t frame = chunk; frame < block_end(m, chunk); frame++) {
+	for (frame_nr frame = chunk; frame < block_end(m, chunk); frame++) {
 		enum frame_state state = m->frames[block_head(m, frame)].state;
 
 		movable += state == FRAME_USED_MOVABLE;
@@ -156,7 +156,7 @@ static bool flip_claim(struct model *m, const struct request *rq, const struct p
 }
 
 /* Whether the chunk's block, with this many free pages, is to change owner. */
-static bool wants_claim(struct model *m, const struct request *rq, uint32_t chunk,
+static bool wants_claim(struct model *m, const struct request *rq, frame_nr chunk,
 			uint32_t free_pages)
 {
 	const struct pageblock *block = frame_block(m, chunk);
@@ -172,7 +172,7 @@ static bool wants_claim(struct model *m, const struct request *rq, uint32_t chun
 }
 
 /* Take a chunk of at least a pageblock; the requester owns all of it. */
-static void take_whole(struct model *m, struct zone *zone, const struct request *rq, uint32_t chunk)
+static void take_whole(struct model *m, struct zone *zone, const struct request *rq, frame_nr chunk)
 {
 	set_block_type(m, chunk, m->frames[chunk].order, rq->migratetype);
 	buddy_take(m, zone, chunk, rq->order, rq->migratetype);
@@ -180,7 +180,7 @@ static void take_whole(struct model *m, struct zone *zone, const struct request 
 
 /* Take the block over and allocate from it. */
 static uint32_t take_claimed(struct model *m, struct zone *zone, const struct request *rq,
-			     uint32_t chunk)
+			     frame_nr chunk)
 {
 	move_free_pages(m, zone, block_start(m, chunk), block_end(m, chunk), rq->migratetype);
 	set_block_type(m, chunk, 0, rq->migratetype);
@@ -196,7 +196,8 @@ static uint32_t fallback_remainders_old(struct model *m, struct zone *zone,
 {
 	for (int order = m->max_order; order >= lowest_order(m, rq); order--) {
 		int type = fallback_type(m, zone, order, rq->migratetype);
-		uint32_t chunk, pages = 1u << m->pageblock_order;
+		uint32_t pages = 1u << m->pageblock_order;
+		frame_nr chunk;
 
 		if (type < 0 || refused(m, zone, rq, order))
 			continue;
@@ -245,7 +246,8 @@ static bool find_chunk(struct model *m, const struct zone *zone, const struct re
  */
 static bool fallback_move(struct model *m, struct zone *zone, const struct request *rq)
 {
-	uint32_t chunk, moved = 0;
+	uint32_t moved = 0;
+	frame_nr chunk;
 	struct pageblock *block;
 	bool can_claim;
 	int order, type;
@@ -281,7 +283,7 @@ static bool has_free(const struct model *m, const struct zone *zone, int order, 
 	return order <= m->max_order;
 }
 
-uint32_t chunk_to_move(struct model *m, const struct zone *zone, const struct request *rq)
+frame_nr chunk_to_move(struct model *m, const struct zone *zone, const struct request *rq)
 {
 	bool movable = rq->migratetype == MIGRATETYPE_MOVABLE, can_claim;
 	int order, type;
@@ -293,7 +295,7 @@ uint32_t chunk_to_move(struct model *m, const struct zone *zone, const struct re
 	return m->frames[free_list(zone, order, type)].next;
 }
 
-uint32_t chunk_to_claim(struct model *m, const struct zone *zone, const struct request *rq,
+frame_nr chunk_to_claim(struct model *m, const struct zone *zone, const struct request *rq,
 			int order)
 {
 	int type = fallback_type(m, zone, order, rq->migratetype);
@@ -313,7 +315,7 @@ uint32_t chunk_to_claim(struct model *m, const struct zone *zone, const struct r
 static uint32_t fallback_claim_or_split(struct model *m, struct zone *zone,
 					const struct request *rq)
 {
-	uint32_t chunk, frame;
+	frame_nr chunk, frame;
 	bool can_claim;
 	int order, type;
 
@@ -342,7 +344,7 @@ static uint32_t fallback_claim(struct model *m, struct zone *zone, const struct 
 {
 	for (int order = m->max_order; order >= lowest_order(m, rq); order--) {
 		int type = fallback_type(m, zone, order, rq->migratetype);
-		uint32_t chunk, frame;
+		frame_nr chunk, frame;
 
 		if (!may_claim(m, order, rq->migratetype))
 			break;
@@ -372,7 +374,7 @@ static uint32_t fallback_steal(struct model *m, struct zone *zone, const struct 
 {
 	for (int order = rq->order; order <= m->max_order; order++) {
 		int type = fallback_type(m, zone, order, rq->migratetype);
-		uint32_t chunk;
+		frame_nr chunk;
 
 		if (type < 0 || refused(m, zone, rq, order))
 			continue;
@@ -393,7 +395,7 @@ static bool cma_first(const struct model *m, const struct zone *zone, const stru
 
 static uint32_t take_own_or_cma(struct model *m, struct zone *zone, const struct request *rq)
 {
-	uint32_t frame = buddy_take_smallest(m, zone, rq->order, rq->migratetype);
+	frame_nr frame = buddy_take_smallest(m, zone, rq->order, rq->migratetype);
 
 	if (frame == NO_FRAME && rq->migratetype == MIGRATETYPE_MOVABLE)
 		frame = buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_CMA);
@@ -403,7 +405,7 @@ static uint32_t take_own_or_cma(struct model *m, struct zone *zone, const struct
 static uint32_t rmqueue_stepwise(struct model *m, struct zone *zone, const struct request *rq,
 				 enum rmqueue_mode *mode)
 {
-	uint32_t frame = NO_FRAME;
+	frame_nr frame = NO_FRAME;
 
 	switch (*mode) {
 	case RMQUEUE_NORMAL:
@@ -438,7 +440,7 @@ static uint32_t rmqueue_stepwise(struct model *m, struct zone *zone, const struc
 static uint32_t rmqueue_family(struct model *m, struct zone *zone, const struct request *rq,
 			       enum rmqueue_mode *mode)
 {
-	uint32_t frame;
+	frame_nr frame;
 
 	switch ((enum kernel_fallback)m->kernel->fallback) {
 	case FALLBACK_REMAINDERS_OLD:
@@ -465,7 +467,7 @@ static uint32_t rmqueue_family(struct model *m, struct zone *zone, const struct 
  * The type in zone_locked if __rmqueue fires it: the requested one. 2.6.32 and 2.6.33 overwrite it
  * when they use MIGRATE_RESERVE, their last resort.
  */
-static int asked_type(const struct model *m, const struct request *rq, uint32_t frame)
+static int asked_type(const struct model *m, const struct request *rq, frame_nr frame)
 {
 	if (m->kernel->reserve_blocks &&
 	    (frame == NO_FRAME || m->frames[frame].list == MIGRATETYPE_RESERVE))
@@ -492,10 +494,10 @@ static void report_unmixed(struct model *m, const struct zone *zone, const struc
 			p->ops->on_unmixed(p, m, zone, rq);
 }
 
-uint32_t rmqueue_core(struct model *m, struct zone *zone, const struct request *rq,
+frame_nr rmqueue_core(struct model *m, struct zone *zone, const struct request *rq,
 		      enum rmqueue_mode *mode)
 {
-	uint32_t frame = NO_FRAME;
+	frame_nr frame = NO_FRAME;
 
 	if (cma_first(m, zone, rq))
 		frame = buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_CMA);

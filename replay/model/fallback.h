@@ -22,7 +22,7 @@ enum rmqueue_mode {
  * (__rmqueue). Its state is FRAME_USED. The type of its pageblock may have changed. NO_FRAME if the
  * zone has no such block, or if ALLOC_NOFRAGMENT forbids to mix.
  */
-uint32_t rmqueue_core(struct model *m, struct zone *zone, const struct request *rq,
+frame_nr rmqueue_core(struct model *m, struct zone *zone, const struct request *rq,
 		      enum rmqueue_mode *mode);
 
 /*
@@ -36,11 +36,11 @@ bool could_take(const struct model *m, const struct zone *zone, const struct req
  * would move to the lists of rq->migratetype. NO_FRAME if these have a block, or if nothing may be
  * moved.
  */
-uint32_t chunk_to_move(struct model *m, const struct zone *zone, const struct request *rq);
+frame_nr chunk_to_move(struct model *m, const struct zone *zone, const struct request *rq);
 
 /*
  * On later kernels: the chunk of less than a pageblock whose block rmqueue_core would claim for
  * rq->migratetype, if it may claim by a chunk of `order` only. NO_FRAME if it would claim none.
  */
-uint32_t chunk_to_claim(struct model *m, const struct zone *zone, const struct request *rq,
+frame_nr chunk_to_claim(struct model *m, const struct zone *zone, const struct request *rq,
 			int order);

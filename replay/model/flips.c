@@ -18,7 +18,7 @@ uint64_t flips_draw(struct flips *flips, enum flip_kind kind)
 	return mix64(random) | 1;
 }
 
-uint32_t flip_first(const struct model *m, uint32_t list, enum flip_kind kind)
+frame_nr flip_first(const struct model *m, list_nr list, enum flip_kind kind)
 {
 	const struct frame *head = &m->frames[list];
 

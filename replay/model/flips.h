@@ -58,4 +58,4 @@ static inline uint64_t flip_draw(const struct model *m, enum flip_kind kind)
 }
 
 /* The first block of a list that is not empty; drawn otherwise, the last. */
-uint32_t flip_first(const struct model *m, uint32_t list, enum flip_kind kind);
+frame_nr flip_first(const struct model *m, list_nr list, enum flip_kind kind);

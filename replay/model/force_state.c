@@ -4,7 +4,7 @@
 #include "buddy.h"
 #include "pcp.h"
 
-enum place place_of(const struct model *m, uint32_t frame)
+enum place place_of(const struct model *m, frame_nr frame)
 {
 	switch ((enum frame_state)m->frames[block_head(m, frame)].state) {
 	case FRAME_FREE:
@@ -24,13 +24,13 @@ enum place place_of(const struct model *m, uint32_t frame)
 }
 
 /* Take `head` and 2^order pages out of a larger free chunk. */
-static void cut_out(struct model *m, struct zone *zone, uint32_t chunk, uint32_t head, int order)
+static void cut_out(struct model *m, struct zone *zone, frame_nr chunk, frame_nr head, int order)
 {
 	int type = m->frames[chunk].list, high = m->frames[chunk].order;
 
 	free_list_del(m, zone, chunk);
 	while (high > order) {
-		uint32_t upper = chunk + (1u << --high);
+		frame_nr upper = chunk + (1u << --high);
 
 		free_list_add(m, zone, head < upper ? upper : chunk, high, type, false);
 		chunk = head < upper ? chunk : upper;
@@ -38,7 +38,7 @@ static void cut_out(struct model *m, struct zone *zone, uint32_t chunk, uint32_t
 }
 
 /* Take an entry off its PCP list. */
-static void take_entry(struct model *m, uint32_t entry)
+static void take_entry(struct model *m, frame_nr entry)
 {
 	struct frame *f = &m->frames[entry];
 
@@ -46,12 +46,12 @@ static void take_entry(struct model *m, uint32_t entry)
 	f->state = FRAME_USED;
 }
 
-void force_used(struct model *m, uint32_t head, int order)
+void force_used(struct model *m, frame_nr head, int order)
 {
 	struct zone *zone = frame_zone(m, head);
 	uint32_t end = head + (1u << order), block;
 
-	for (uint32_t frame = head; frame < end; frame = block + (1u << m->frames[block].order)) {
+	for (frame_nr frame = head; frame < end; frame = block + (1u << m->frames[block].order)) {
 		const struct frame *f;
 
 		block = block_head(m, frame);
@@ -88,11 +88,11 @@ void force_used(struct model *m, uint32_t head, int order)
 	m->frames[head].list = 0;
 }
 
-void put_back(struct model *m, uint32_t head, int order)
+void put_back(struct model *m, frame_nr head, int order)
 {
 	struct zone *zone = frame_zone(m, head);
 	int type = m->frames[head].list;
-	uint32_t chunk;
+	frame_nr chunk;
 
 	if (m->kernel->drained_type == DRAINED_BLOCK)
 		type = frame_block(m, head)->migratetype;
@@ -103,7 +103,7 @@ void put_back(struct model *m, uint32_t head, int order)
 }
 
 /* A free chunk above pageblock order changes as a whole. */
-static bool retype_chunk(struct model *m, struct zone *zone, uint32_t chunk, int migratetype)
+static bool retype_chunk(struct model *m, struct zone *zone, frame_nr chunk, int migratetype)
 {
 	int order = m->frames[chunk].order;
 
@@ -115,7 +115,7 @@ static bool retype_chunk(struct model *m, struct zone *zone, uint32_t chunk, int
 	return true;
 }
 
-void retype_block(struct model *m, uint32_t frame, int migratetype)
+void retype_block(struct model *m, frame_nr frame, int migratetype)
 {
 	struct zone *zone = frame_zone(m, frame);
 	uint32_t start = block_start(m, frame), end = block_end(m, frame);
@@ -133,7 +133,7 @@ void retype_block(struct model *m, uint32_t frame, int migratetype)
 	set_block_type(m, frame, 0, migratetype);
 }
 
-void retype_blocks(struct model *m, uint32_t frame, int order, int migratetype)
+void retype_blocks(struct model *m, frame_nr frame, int order, int migratetype)
 {
 	uint32_t end = frame + (order < m->pageblock_order ? 1 : 1u << order);
 	uint32_t zone_end = frame_zone(m, frame)->end;
@@ -142,7 +142,7 @@ void retype_blocks(struct model *m, uint32_t frame, int order, int migratetype)
 		retype_block(m, frame, migratetype);
 }
 
-void retype_isolated(struct model *m, uint32_t head, int order)
+void retype_isolated(struct model *m, frame_nr head, int order)
 {
 	uint32_t block = 1u << m->pageblock_order;
 
@@ -158,7 +158,7 @@ void retype_isolated(struct model *m, uint32_t head, int order)
 	}
 }
 
-void rotate_list(struct model *m, uint32_t list, uint32_t first)
+void rotate_list(struct model *m, list_nr list, uint32_t first)
 {
 	struct frame *f = m->frames;
 

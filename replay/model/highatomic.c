@@ -16,7 +16,7 @@ static uint64_t highatomic_limit(const struct model *m, const struct zone *zone)
 	return share < block ? 0 : (share + block - 1) / block * block;
 }
 
-void reserve_highatomic(struct model *m, struct zone *zone, uint32_t frame, int order)
+void reserve_highatomic(struct model *m, struct zone *zone, frame_nr frame, int order)
 {
 	uint64_t block = 1ull << m->pageblock_order;
 
@@ -35,7 +35,7 @@ void reserve_highatomic(struct model *m, struct zone *zone, uint32_t frame, int 
 }
 
 /* Release the pageblock of a free chunk. Returns whether pages moved. */
-static bool unreserve_chunk(struct model *m, struct zone *zone, uint32_t chunk, int migratetype)
+static bool unreserve_chunk(struct model *m, struct zone *zone, frame_nr chunk, int migratetype)
 {
 	uint64_t block = 1ull << m->pageblock_order;
 	int order = m->frames[chunk].order;
@@ -65,7 +65,7 @@ bool unreserve_highatomic(struct model *m, const struct zonelist *list, const st
 		    (!force && zone->nr_reserved_highatomic <= block))
 			continue;
 		for (int order = 0; order <= m->max_order; order++) {
-			uint32_t head = free_list(zone, order, MIGRATETYPE_HIGHATOMIC);
+			frame_nr head = free_list(zone, order, MIGRATETYPE_HIGHATOMIC);
 
 			if (zone->nr_free[order][MIGRATETYPE_HIGHATOMIC] &&
 			    unreserve_chunk(m, zone, m->frames[head].next, rq->migratetype))

@@ -7,7 +7,7 @@
 #include "zone.h"
 
 /* Reserve the pageblock that a high-order atomic request got (reserve_highatomic_pageblock). */
-void reserve_highatomic(struct model *m, struct zone *zone, uint32_t frame, int order);
+void reserve_highatomic(struct model *m, struct zone *zone, frame_nr frame, int order);
 
 /*
  * Release one reserved pageblock of the first allowed zone that has more than one, or any with

@@ -3,16 +3,16 @@
 
 #include <assert.h>
 
-uint32_t block_head(const struct model *m, uint32_t frame)
+frame_nr block_head(const struct model *m, frame_nr frame)
 {
-	uint32_t head = frame;
+	frame_nr head = frame;
 
 	for (int order = 0; m->frames[head].state == FRAME_TAIL && order <= m->max_order; order++)
 		head = frame & ~((1u << order) - 1);
 	return head;
 }
 
-bool block_split(struct model *m, uint32_t head, int order)
+bool block_split(struct model *m, frame_nr head, int order)
 {
 	struct frame *f = m->frames;
 	uint32_t block = head;
@@ -24,7 +24,7 @@ bool block_split(struct model *m, uint32_t head, int order)
 		return false;
 	while (f[block].order > order) {
 		int half = f[block].order - 1;
-		uint32_t upper = block + (1u << half);
+		frame_nr upper = block + (1u << half);
 
 		f[upper].state = f[block].state;
 		f[upper].list = f[block].list;

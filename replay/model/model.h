@@ -66,6 +66,16 @@ enum {
 	NO_FRAME = UINT32_MAX,
 };
 
+/*
+ * Numbers of pages and of lists. They share one space, since the frames of a list point to its head
+ * as to a frame: a head's number is not below nr_frames.
+ */
+typedef uint32_t frame_nr; /* of a page, or NO_FRAME */
+typedef uint32_t list_nr;  /* of the head of a list */
+
+/* The low 32 bits of the number of a row of `event`: row_of() gives all of them. */
+typedef uint32_t low_row;
+
 enum frame_state {
 	FRAME_OLD,  /* head: used since before the start of the tape, order 0; in nr_old */
 	FRAME_USED, /* head: used, not counted in its pageblock */
@@ -79,7 +89,7 @@ enum frame_state {
 };
 
 struct frame {
-	uint32_t next, prev;
+	uint32_t next, prev; /* a frame_nr, or at an end of the list its list_nr */
 	uint16_t list; /* FREE: migratetype of its list; PCP: pcp.number; used: AWAITS_ALLOC ... */
 	uint8_t order; /* of a head */
 	uint8_t state : 4;
@@ -114,8 +124,8 @@ struct pageblock {
 enum { PCP_PREV_FREE_HIGH_ORDER = 1, PCP_FREE_HIGH_BATCH = 2 }; /* PCPF_*, 6.8 */
 
 struct pcp {
-	uint32_t heads; /* frame number of the head of list 0 */
-	int32_t count;  /* pages */
+	list_nr heads; /* frame number of the head of list 0 */
+	int32_t count; /* pages */
 	int32_t high, high_min, high_max;
 	int32_t batch;
 	int32_t free_count;
@@ -153,9 +163,9 @@ struct zone {
 	uint64_t owed;
 	bool below_high, reclaim_active, boosted_watermark; /* ZONE_BELOW_HIGH, ... of the kernel */
 	bool nofragment_applies; /* of ALLOC_NOFRAGMENT: NORMAL, with a DMA32 zone below */
-	uint32_t base;           /* frame of base_pfn, a multiple of 2^max_order */
-	uint32_t start, end;     /* frames of the first page and after the last */
-	uint32_t heads;          /* frame number of the head of list (order 0, migratetype 0) */
+	frame_nr base;           /* frame of base_pfn, a multiple of 2^max_order */
+	frame_nr start, end;     /* frames of the first page and after the last */
+	list_nr heads;           /* frame number of the head of list (order 0, migratetype 0) */
 	uint32_t pcps;           /* number of CPU 0's PCP */
 	uint64_t base_pfn, start_pfn;
 	uint64_t nr_free_pages, nr_free_cma, nr_free_highatomic, nr_reserved_highatomic;
@@ -243,24 +253,24 @@ static inline const struct zone *pfn_zone(const struct model *m, uint64_t pfn)
 }
 
 /* The frame of a pfn, or NO_FRAME. */
-static inline uint32_t pfn_frame(const struct model *m, uint64_t pfn)
+static inline frame_nr pfn_frame(const struct model *m, uint64_t pfn)
 {
 	const struct zone *zone = pfn_zone(m, pfn);
 
-	return zone ? zone->base + (uint32_t)(pfn - zone->base_pfn) : NO_FRAME;
+	return zone ? zone->base + (frame_nr)(pfn - zone->base_pfn) : NO_FRAME;
 }
 
-static inline struct pageblock *frame_block(const struct model *m, uint32_t frame)
+static inline struct pageblock *frame_block(const struct model *m, frame_nr frame)
 {
 	return &m->blocks[frame >> m->pageblock_order];
 }
 
-static inline struct zone *frame_zone(const struct model *m, uint32_t frame)
+static inline struct zone *frame_zone(const struct model *m, frame_nr frame)
 {
 	return &m->zones[frame_block(m, frame)->zone];
 }
 
-static inline uint64_t frame_pfn(const struct model *m, uint32_t frame)
+static inline uint64_t frame_pfn(const struct model *m, frame_nr frame)
 {
 	const struct zone *zone = frame_zone(m, frame);
 
@@ -333,15 +343,15 @@ static inline bool block_exists(const struct model *m, const struct pageblock *b
 }
 
 /* The head of a frame's block. */
-uint32_t block_head(const struct model *m, uint32_t frame);
+frame_nr block_head(const struct model *m, frame_nr frame);
 
 /*
  * Split the used block around [head, head + 2^order) until the range is a block of its own
  * (split_page, partial frees). False if the range is in several blocks.
  */
-bool block_split(struct model *m, uint32_t head, int order);
+bool block_split(struct model *m, frame_nr head, int order);
 
-static inline bool block_carve(struct model *m, uint32_t head, int order)
+static inline bool block_carve(struct model *m, frame_nr head, int order)
 {
 	const struct frame *f = &m->frames[head];
 	bool used = f->state == FRAME_USED || frame_is_live(f->state);
@@ -350,7 +360,7 @@ static inline bool block_carve(struct model *m, uint32_t head, int order)
 }
 
 /* Make 2^order frames from `head` on one block in `state`. */
-static inline void block_set(struct model *m, uint32_t head, int order, enum frame_state state)
+static inline void block_set(struct model *m, frame_nr head, int order, enum frame_state state)
 {
 	for (uint32_t i = 1; i < 1u << order; i++)
 		m->frames[head + i].state = FRAME_TAIL;

@@ -8,10 +8,10 @@ struct block_pages {
 	uint64_t free, pcp;
 };
 
-static const char *check_free_block(const struct model *m, uint32_t head)
+static const char *check_free_block(const struct model *m, frame_nr head)
 {
 	const struct frame *f = m->frames;
-	uint32_t buddy = head ^ (1u << f[head].order);
+	frame_nr buddy = head ^ (1u << f[head].order);
 	int type = frame_block(m, head)->migratetype;
 
 	if (f[head].order < m->pageblock_order && f[buddy].state == FRAME_FREE &&
@@ -28,7 +28,7 @@ static const char *check_blocks(const struct model *m, const struct zone *zone,
 {
 	const struct frame *f = m->frames;
 
-	for (uint32_t head = zone->base; head < zone->end;) {
+	for (frame_nr head = zone->base; head < zone->end;) {
 		uint32_t pages = 1u << f[head].order;
 		const char *wrong = NULL;
 
@@ -57,7 +57,7 @@ static const char *check_blocks(const struct model *m, const struct zone *zone,
 static const char *check_free_list(const struct model *m, const struct zone *zone, int order,
 				   int type)
 {
-	uint32_t list = free_list(zone, order, type), nr = 0;
+	list_nr list = free_list(zone, order, type), nr = 0;
 
 	for (uint32_t i = m->frames[list].next; i != list; i = m->frames[i].next) {
 		const struct frame *f = &m->frames[i];
@@ -103,7 +103,7 @@ static const char *check_pcp(const struct model *m, const struct zone *zone, con
 	int64_t pages = 0;
 
 	for (int list = 0; list < m->nr_pcp_lists; list++) {
-		uint32_t head = pcp->heads + (uint32_t)list;
+		frame_nr head = pcp->heads + (uint32_t)list;
 
 		for (uint32_t i = m->frames[head].next; i != head; i = m->frames[i].next) {
 			const struct frame *f = &m->frames[i];
@@ -144,7 +144,7 @@ static const char *check_pageblock(const struct model *m, uint32_t start)
 	const struct pageblock *block = frame_block(m, start);
 	uint32_t old = 0, live[MIGRATETYPE_RECLAIMABLE + 1] = {0};
 
-	for (uint32_t frame = start; frame < start + (1u << m->pageblock_order); frame++) {
+	for (frame_nr frame = start; frame < start + (1u << m->pageblock_order); frame++) {
 		enum frame_state state = m->frames[block_head(m, frame)].state;
 
 		old += state == FRAME_OLD;

@@ -213,7 +213,7 @@ static bool nofragment_applies(const struct model *m, const struct zone *zone)
 
 static void init_list_heads(struct model *m)
 {
-	uint32_t heads = (uint32_t)nr_list_heads(m), head = m->nr_frames;
+	list_nr heads = (uint32_t)nr_list_heads(m), head = m->nr_frames;
 
 	for (uint32_t i = 0; i < heads; i++)
 		m->frames[head + i].next = m->frames[head + i].prev = head + i;
@@ -230,7 +230,7 @@ static void init_list_heads(struct model *m)
 /* The frames of a zone's padding stay used. */
 static void pad(struct model *m, uint32_t first, uint32_t end)
 {
-	for (uint32_t frame = first; frame < end; frame++) {
+	for (frame_nr frame = first; frame < end; frame++) {
 		m->frames[frame].state = FRAME_USED;
 		frame_block(m, frame)->nr_old--;
 		frame_block(m, frame)->old_movable--;
@@ -245,7 +245,7 @@ static void init_blocks(struct model *m)
 		const struct zone *zone = &m->zones[i];
 		uint32_t end = i + 1 < m->nr_zones ? m->zones[i + 1].base : m->nr_frames;
 
-		for (uint32_t frame = zone->base; frame < end; frame += pages)
+		for (frame_nr frame = zone->base; frame < end; frame += pages)
 			*frame_block(m, frame) = (struct pageblock){
 				.migratetype = MIGRATETYPE_MOVABLE,
 				.zone = (uint8_t)i,

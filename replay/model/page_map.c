@@ -33,7 +33,7 @@ int page_map_allow_moves(struct page_map *pages, struct error *err)
 				  pages->model->nr_frames);
 }
 
-void page_map_set(struct page_map *pages, uint32_t frame, int order, uint32_t place, bool served)
+void page_map_set(struct page_map *pages, frame_nr frame, int order, uint32_t place, bool served)
 {
 	pages->map[frame] = place;
 	for (uint32_t i = 1; i < 1u << order; i++)
@@ -47,7 +47,7 @@ void page_map_set(struct page_map *pages, uint32_t frame, int order, uint32_t pl
 static void find_owners(struct page_map *pages)
 {
 	pages->owners = pages->room;
-	for (uint32_t frame = 0; frame < pages->model->nr_frames; frame++) {
+	for (frame_nr frame = 0; frame < pages->model->nr_frames; frame++) {
 		uint32_t place = page_map_place(pages, frame);
 
 		if (place != NO_FRAME)
@@ -55,7 +55,7 @@ static void find_owners(struct page_map *pages)
 	}
 }
 
-uint32_t page_map_name(struct page_map *pages, uint32_t page)
+frame_nr page_map_name(struct page_map *pages, frame_nr page)
 {
 	const struct model *m = pages->model;
 	uint32_t owner;

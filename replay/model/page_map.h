@@ -25,7 +25,7 @@ struct page_map {
 	/*
 	 * Whether a used page of the model is part of a batch or group, which is freed as a whole.
 	 */
-	bool (*is_shared)(const void *self, uint32_t page);
+	bool (*is_shared)(const void *self, frame_nr page);
 	const void *self;
 };
 
@@ -40,13 +40,13 @@ int page_map_allow_moves(struct page_map *pages, struct error *err);
  * Set the place, a value of the map, of the recorded block at `frame`. `served`: page i of the
  * block is at place + i; otherwise every page gets `place`.
  */
-void page_map_set(struct page_map *pages, uint32_t frame, int order, uint32_t place, bool served);
+void page_map_set(struct page_map *pages, frame_nr frame, int order, uint32_t place, bool served);
 
 /*
  * The recorded frame of a page of the model, or NO_FRAME. Needs page_map_allow_moves(). The first
  * call reads the whole map.
  */
-uint32_t page_map_name(struct page_map *pages, uint32_t page);
+frame_nr page_map_name(struct page_map *pages, frame_nr page);
 
 /* The same for each page of the model's pageblock at `start`. */
 void page_map_names(struct page_map *pages, uint32_t start, uint32_t *names);
@@ -57,14 +57,14 @@ static inline bool map_has_page(uint32_t place)
 }
 
 /* The model's frame of a recorded page, or NO_FRAME. */
-static inline uint32_t page_map_place(const struct page_map *pages, uint32_t frame)
+static inline frame_nr page_map_place(const struct page_map *pages, frame_nr frame)
 {
 	uint32_t place = pages->map[frame];
 
 	return map_has_page(place) ? place - 1 : NO_FRAME;
 }
 
-static inline bool page_map_is_shared(const struct page_map *pages, uint32_t page)
+static inline bool page_map_is_shared(const struct page_map *pages, frame_nr page)
 {
 	return pages->is_shared && pages->is_shared(pages->self, page);
 }

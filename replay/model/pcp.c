@@ -71,7 +71,7 @@ void pcp_list_of(const struct model *m, int list, int *order, int *migratetype)
 }
 
 /* Make a block an entry of a PCP and count its pages. */
-static inline void make_entry(struct model *m, struct pcp *pcp, uint32_t head, int order,
+static inline void make_entry(struct model *m, struct pcp *pcp, frame_nr head, int order,
 			      int recorded)
 {
 	struct frame *f = &m->frames[head];
@@ -83,21 +83,21 @@ static inline void make_entry(struct model *m, struct pcp *pcp, uint32_t head, i
 	pcp->count += 1 << order;
 }
 
-void pcp_push_head(struct model *m, struct pcp *pcp, uint32_t head, int order, int list_type,
+void pcp_push_head(struct model *m, struct pcp *pcp, frame_nr head, int order, int list_type,
 		   int recorded)
 {
 	make_entry(m, pcp, head, order, recorded);
 	list_add_head(m->frames, pcp_list(m, pcp, order, list_type), head);
 }
 
-void pcp_push_tail(struct model *m, struct pcp *pcp, uint32_t head, int order, int list_type,
+void pcp_push_tail(struct model *m, struct pcp *pcp, frame_nr head, int order, int list_type,
 		   int recorded)
 {
 	make_entry(m, pcp, head, order, recorded);
 	list_add_tail(m->frames, pcp_list(m, pcp, order, list_type), head);
 }
 
-void pcp_remove(struct model *m, struct pcp *pcp, uint32_t head)
+void pcp_remove(struct model *m, struct pcp *pcp, frame_nr head)
 {
 	list_del(m->frames, head);
 	pcp->count -= 1 << m->frames[head].order;
@@ -110,7 +110,7 @@ static bool wants_cold(const struct model *m, const struct request *rq)
 }
 
 /* 2.6.31: the pages of a refill go before the older pages of the mixed list (cold: after). */
-static void place_mixed(struct model *m, uint32_t frame, uint32_t last, bool cold)
+static void place_mixed(struct model *m, frame_nr frame, uint32_t last, bool cold)
 {
 	struct frame *f = m->frames;
 
@@ -121,7 +121,7 @@ static void place_mixed(struct model *m, uint32_t frame, uint32_t last, bool col
 		list_add(f, frame, last, f[last].next);
 }
 
-void pcp_add_refilled(struct model *m, struct pcp *pcp, const struct request *rq, uint32_t frame,
+void pcp_add_refilled(struct model *m, struct pcp *pcp, const struct request *rq, frame_nr frame,
 		      uint32_t last)
 {
 	bool cold = wants_cold(m, rq);
@@ -165,7 +165,7 @@ void pcp_refill(struct model *m, struct zone *zone, struct pcp *pcp, const struc
 	if (m->flips)
 		want = flip_refill(m, pcp, rq->order, want);
 	for (i = 0; i < want; i++) {
-		uint32_t frame = rmqueue_core(m, zone, rq, &mode);
+		frame_nr frame = rmqueue_core(m, zone, rq, &mode);
 
 		if (frame == NO_FRAME)
 			break;
@@ -180,12 +180,12 @@ void pcp_refill(struct model *m, struct zone *zone, struct pcp *pcp, const struc
 	zone_lock_held(m, zone, ZONE_LOCK_KIND_REFILL, (uint64_t)i);
 }
 
-uint32_t pcp_first(const struct model *m, const struct pcp *pcp, const struct request *rq)
+frame_nr pcp_first(const struct model *m, const struct pcp *pcp, const struct request *rq)
 {
 	const struct frame *f = m->frames;
-	uint32_t list = pcp_list(m, pcp, rq->order, rq->migratetype);
+	list_nr list = pcp_list(m, pcp, rq->order, rq->migratetype);
 	bool cold = wants_cold(m, rq);
-	uint32_t entry = cold ? f[list].prev : f[list].next;
+	frame_nr entry = cold ? f[list].prev : f[list].next;
 
 	/* 2.6.31: of the one list, the first of the right type. */
 	if (m->kernel->pcp_lists == PCP_LISTS_1)
@@ -198,10 +198,10 @@ uint32_t pcp_first(const struct model *m, const struct pcp *pcp, const struct re
 static uint32_t first_refilled(const struct model *m, const struct pcp *pcp,
 			       const struct request *rq, bool was_empty)
 {
-	uint32_t list = pcp_list(m, pcp, rq->order, rq->migratetype);
+	list_nr list = pcp_list(m, pcp, rq->order, rq->migratetype);
 	/* 2.6.31 takes the head if the PCP had other pages before. */
 	bool tail = wants_cold(m, rq) && (was_empty || m->kernel->pcp_lists != PCP_LISTS_1);
-	uint32_t entry = tail ? m->frames[list].prev : m->frames[list].next;
+	frame_nr entry = tail ? m->frames[list].prev : m->frames[list].next;
 
 	return entry == list ? NO_FRAME : entry;
 }
@@ -210,8 +210,8 @@ static uint32_t first_refilled(const struct model *m, const struct pcp *pcp,
 static uint32_t first_reserved(const struct model *m, const struct pcp *pcp,
 			       const struct request *rq)
 {
-	uint32_t list = pcp->heads + (uint32_t)m->nr_pcp_lists - 1;
-	uint32_t entry = wants_cold(m, rq) ? m->frames[list].prev : m->frames[list].next;
+	list_nr list = pcp->heads + (uint32_t)m->nr_pcp_lists - 1;
+	frame_nr entry = wants_cold(m, rq) ? m->frames[list].prev : m->frames[list].next;
 	bool allowed =
 		m->kernel->reserve_pcp == RESERVE_PCP_OWN || rq->migratetype == MIGRATETYPE_MOVABLE;
 
@@ -220,10 +220,10 @@ static uint32_t first_reserved(const struct model *m, const struct pcp *pcp,
 	return entry == list ? NO_FRAME : entry;
 }
 
-uint32_t pcp_alloc(struct model *m, struct zone *zone, const struct request *rq)
+frame_nr pcp_alloc(struct model *m, struct zone *zone, const struct request *rq)
 {
 	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
-	uint32_t frame = pcp_first(m, pcp, rq);
+	frame_nr frame = pcp_first(m, pcp, rq);
 
 	pcp->touched = true;
 	pcp->free_factor >>= 1;

@@ -24,7 +24,7 @@ void pcp_size(const struct model *m, const struct zone *zone, struct pcp *pcp, i
  * A block of rq->order from the running CPU's lists, after a refill if the list is empty; or
  * NO_FRAME.
  */
-uint32_t pcp_alloc(struct model *m, struct zone *zone, const struct request *rq);
+frame_nr pcp_alloc(struct model *m, struct zone *zone, const struct request *rq);
 
 /*
  * Whether a request may refill its empty list. Since 7.1 a request with the right to the HIGHATOMIC
@@ -42,16 +42,16 @@ void pcp_refill(struct model *m, struct zone *zone, struct pcp *pcp, const struc
  * Free a block to the running CPU's lists, with a drain on overflow, or to the free lists if its
  * order or migratetype bypasses the PCP.
  */
-void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order,
+void pcp_free(struct model *m, struct zone *zone, frame_nr head, int order,
 	      const struct free_request *how);
 
 /*
  * Put a block at the head or the tail of list (order, list_type) and count its pages.
  * `recorded` is the migratetype that the block drains to, where the row records one.
  */
-void pcp_push_head(struct model *m, struct pcp *pcp, uint32_t head, int order, int list_type,
+void pcp_push_head(struct model *m, struct pcp *pcp, frame_nr head, int order, int list_type,
 		   int recorded);
-void pcp_push_tail(struct model *m, struct pcp *pcp, uint32_t head, int order, int list_type,
+void pcp_push_tail(struct model *m, struct pcp *pcp, frame_nr head, int order, int list_type,
 		   int recorded);
 
 /*
@@ -111,13 +111,13 @@ bool pcp_tick(struct model *m, int cpu);
  *   pcp_decay         shrink high; returns the pages to drain, from list 0 on
  *   pcp_expire        whether a PCP of another node's zone, idle for 3 ticks, drains a batch
  */
-uint32_t pcp_first(const struct model *m, const struct pcp *pcp, const struct request *rq);
+frame_nr pcp_first(const struct model *m, const struct pcp *pcp, const struct request *rq);
 int pcp_refill_size(const struct model *m, const struct zone *zone, struct pcp *pcp, int order);
-void pcp_add_refilled(struct model *m, struct pcp *pcp, const struct request *rq, uint32_t frame,
+void pcp_add_refilled(struct model *m, struct pcp *pcp, const struct request *rq, frame_nr frame,
 		      uint32_t last);
-void pcp_remove(struct model *m, struct pcp *pcp, uint32_t head);
-bool pcp_takes(const struct model *m, uint32_t head, int order);
-int pcp_commit(struct model *m, struct zone *zone, uint32_t head, int order, int *list);
+void pcp_remove(struct model *m, struct pcp *pcp, frame_nr head);
+bool pcp_takes(const struct model *m, frame_nr head, int order);
+int pcp_commit(struct model *m, struct zone *zone, frame_nr head, int order, int *list);
 int pcp_overflow(const struct model *m, const struct zone *zone, struct pcp *pcp, int order);
 int pcp_overflow_most(const struct model *m, const struct pcp *pcp);
 void pcp_committed(const struct model *m, struct zone *zone);
@@ -140,12 +140,12 @@ struct pcp_drain {
 
 void pcp_drain_begin(struct pcp_drain *d, const struct model *m, struct pcp *pcp, int pages,
 		     int list);
-uint32_t pcp_drain_next(struct pcp_drain *d, const struct model *m);
-void pcp_drain_take(struct pcp_drain *d, struct model *m, struct zone *zone, uint32_t head);
+frame_nr pcp_drain_next(struct pcp_drain *d, const struct model *m);
+void pcp_drain_take(struct pcp_drain *d, struct model *m, struct zone *zone, frame_nr head);
 
 /* The list head of an order (one that uses the PCP) and migratetype. */
-static inline uint32_t pcp_list(const struct model *m, const struct pcp *pcp, int order,
-				int migratetype)
+static inline list_nr pcp_list(const struct model *m, const struct pcp *pcp, int order,
+			       int migratetype)
 {
 	return pcp->heads + m->pcp_lists[order][migratetype];
 }

@@ -21,7 +21,7 @@ void pcp_drain_begin(struct pcp_drain *d, const struct model *m, struct pcp *pcp
 		d->list = list;
 }
 
-uint32_t pcp_drain_next(struct pcp_drain *d, const struct model *m)
+frame_nr pcp_drain_next(struct pcp_drain *d, const struct model *m)
 {
 	struct pcp *pcp = d->pcp;
 
@@ -49,7 +49,7 @@ uint32_t pcp_drain_next(struct pcp_drain *d, const struct model *m)
 }
 
 /* The migratetype to which a page of a RESERVE pageblock or list drains; counts leaks. */
-static int reserve_drained(const struct model *m, struct counters *counters, uint32_t head,
+static int reserve_drained(const struct model *m, struct counters *counters, frame_nr head,
 			   int migratetype)
 {
 	if (m->kernel->reserve_leaks && migratetype == MIGRATETYPE_RESERVE)
@@ -61,7 +61,7 @@ static int reserve_drained(const struct model *m, struct counters *counters, uin
 }
 
 /* The migratetype to which a page of a list drains. */
-static int drained_type(const struct model *m, uint32_t head, int list)
+static int drained_type(const struct model *m, frame_nr head, int list)
 {
 	int order, migratetype;
 
@@ -77,7 +77,7 @@ static int drained_type(const struct model *m, uint32_t head, int list)
 	return m->frames[head].pcp_migratetype;
 }
 
-void pcp_drain_take(struct pcp_drain *d, struct model *m, struct zone *zone, uint32_t head)
+void pcp_drain_take(struct pcp_drain *d, struct model *m, struct zone *zone, frame_nr head)
 {
 	int order = m->frames[head].order, migratetype = drained_type(m, head, d->list);
 
@@ -94,7 +94,7 @@ void pcp_drain_take(struct pcp_drain *d, struct model *m, struct zone *zone, uin
 /* The entry above the last one of a list instead, if it is drawn and there is one. */
 static uint32_t flip_last(const struct model *m, uint32_t last)
 {
-	uint32_t above = m->frames[last].prev;
+	frame_nr above = m->frames[last].prev;
 
 	if (!flip_draw(m, FLIP_DRAIN) || above >= m->nr_frames)
 		return last;
@@ -109,7 +109,7 @@ static uint32_t drain(struct model *m, struct zone *zone, struct pcp *pcp, int c
 	int before = pcp->count;
 	uint64_t blocks = 0;
 	struct pcp_drain d;
-	uint32_t head;
+	frame_nr head;
 
 	zone_counters(m, zone)->lock_holds++;
 	zone_pcp(m, zone, m->now.cpu)->touched = true;

@@ -123,7 +123,7 @@ int pcp_overflow_most(const struct model *m, const struct pcp *pcp)
 	return pcp->batch;
 }
 
-bool pcp_takes(const struct model *m, uint32_t head, int order)
+bool pcp_takes(const struct model *m, frame_nr head, int order)
 {
 	int migratetype = frame_block(m, head)->migratetype;
 
@@ -133,7 +133,7 @@ bool pcp_takes(const struct model *m, uint32_t head, int order)
 
 /* pcp_commit(), for the same reason. */
 static inline __attribute__((always_inline)) int commit(struct model *m, struct zone *zone,
-							uint32_t head, int order, int *list)
+							frame_nr head, int order, int *list)
 {
 	int migratetype = frame_block(m, head)->migratetype;
 	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
@@ -144,7 +144,7 @@ static inline __attribute__((always_inline)) int commit(struct model *m, struct 
 	return overflow(m, zone, pcp, order);
 }
 
-int pcp_commit(struct model *m, struct zone *zone, uint32_t head, int order, int *list)
+int pcp_commit(struct model *m, struct zone *zone, frame_nr head, int order, int *list)
 {
 	return commit(m, zone, head, order, list);
 }
@@ -164,7 +164,7 @@ static int flip_drain(const struct model *m, const struct pcp *pcp, int pages)
 	return less && (!more || random >> 63) ? pages - 1 : pages + 1;
 }
 
-void pcp_free(struct model *m, struct zone *zone, uint32_t head, int order,
+void pcp_free(struct model *m, struct zone *zone, frame_nr head, int order,
 	      const struct free_request *how)
 {
 	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);

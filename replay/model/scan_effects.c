@@ -12,7 +12,7 @@
 static void pass_over(struct model *m, struct zone *zone, const struct request *rq)
 {
 	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
-	uint32_t list;
+	list_nr list;
 
 	if (dirty_node(m, zone, rq->gfp_flags) || !watermark_fast(m, zone, rq, WMARK_LOW) ||
 	    !pcp_allowed(m, rq->order) || rq->migratetype > MIGRATETYPE_RECLAIMABLE)

@@ -96,7 +96,7 @@ static struct zone *least_short(const struct model *m, const struct request *rq,
 static uint32_t alloc_granted(struct model *m, struct request *rq, struct zonelist_scan *scan)
 {
 	struct zone *zone = least_short(m, rq, scan->list);
-	uint32_t frame;
+	frame_nr frame;
 
 	/* For such an order the kernel compacts instead of going below the mark. */
 	if (rq->makes_room && rq->order > PCP_MAX_ORDER)
@@ -139,11 +139,11 @@ void slow_path_start(struct model *m, const struct request *rq, const struct zon
 		m->reclaim_ops->wake_all(m->reclaim_ops->self, zonelist_of(m, rq), rq);
 }
 
-uint32_t slow_path_alloc(struct model *m, struct request *rq, struct zonelist_scan *scan,
+frame_nr slow_path_alloc(struct model *m, struct request *rq, struct zonelist_scan *scan,
 			 bool nofragment)
 {
 	struct counters *counters = zone_counters(m, scan->preferred);
-	uint32_t frame;
+	frame_nr frame;
 
 	slow_path_start(m, rq, scan->preferred);
 	scan->mark = WMARK_MIN;

@@ -22,7 +22,7 @@ void slow_path_start(struct model *m, const struct request *rq, const struct zon
 /*
  * Run the whole slow path. Returns a frame, or NO_FRAME. `nofragment`: mix only as the last resort.
  */
-uint32_t slow_path_alloc(struct model *m, struct request *rq, struct zonelist_scan *scan,
+frame_nr slow_path_alloc(struct model *m, struct request *rq, struct zonelist_scan *scan,
 			 bool nofragment);
 
 /*

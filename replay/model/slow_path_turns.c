@@ -64,7 +64,7 @@ static bool has_promoted_turns(const struct turns *t)
 static uint32_t alloc_reclaiming(struct turns *t)
 {
 	const struct reclaim_ops *ops = t->m->reclaim_ops;
-	uint32_t frame;
+	frame_nr frame;
 
 	if (t->reclaimed_before)
 		t->progress = t->reclaimed_before--;
@@ -88,7 +88,7 @@ static uint32_t alloc_compacting(struct turns *t)
 {
 	const struct reclaim_ops *ops = t->m->reclaim_ops;
 	int order = promoted_order(t->m, t->rq);
-	uint32_t frame;
+	frame_nr frame;
 
 	t->compacted = COMPACT_SKIPPED;
 	if (!order || !t->may_compact)
@@ -214,7 +214,7 @@ static bool retries(struct turns *t)
 /* One turn: a frame, or NO_FRAME; *more: another turn follows. */
 static uint32_t take_turn(struct turns *t, bool *more)
 {
-	uint32_t frame = t->compacts_first ? NO_FRAME : alloc_reclaiming(t);
+	frame_nr frame = t->compacts_first ? NO_FRAME : alloc_reclaiming(t);
 
 	if (frame == NO_FRAME)
 		frame = alloc_compacting(t);
@@ -257,7 +257,7 @@ static uint32_t alloc_mixing(struct model *m, struct request *rq, struct zonelis
 	return scan_zones(m, rq, scan);
 }
 
-uint32_t slow_path_turns(struct model *m, struct request *rq, struct zonelist_scan *scan)
+frame_nr slow_path_turns(struct model *m, struct request *rq, struct zonelist_scan *scan)
 {
 	const struct reclaim_ops *ops = m->reclaim_ops;
 	struct turns t = {
@@ -268,7 +268,7 @@ uint32_t slow_path_turns(struct model *m, struct request *rq, struct zonelist_sc
 		.noretry = rq->gfp_flags & GFP_NORETRY,
 		.priority = COMPACT_PRIO_SYNC_LIGHT,
 	};
-	uint32_t frame = NO_FRAME;
+	frame_nr frame = NO_FRAME;
 	bool more = true;
 
 	if (!(rq->gfp_flags & GFP_DIRECT_RECLAIM))

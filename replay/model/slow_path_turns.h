@@ -21,4 +21,4 @@ int promoted_order(const struct model *m, const struct request *rq);
  * Run the turns of a request whose scan at the min watermark failed. Returns a frame, or NO_FRAME
  * for a request that may not reclaim or whose turns are over.
  */
-uint32_t slow_path_turns(struct model *m, struct request *rq, struct zonelist_scan *scan);
+frame_nr slow_path_turns(struct model *m, struct request *rq, struct zonelist_scan *scan);

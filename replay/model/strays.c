@@ -19,7 +19,7 @@ int strays_new(struct strays *strays, struct page_map *pages, struct error *err)
 	}
 	for (size_t zone = 0; zone < zones; zone++)
 		strays->lists[zone] = (struct stray_list){NO_FRAME, NO_FRAME};
-	for (uint32_t frame = 0; frame < m->nr_frames; frame++)
+	for (frame_nr frame = 0; frame < m->nr_frames; frame++)
 		strays->next[frame] = frame;
 	return 0;
 }
@@ -33,7 +33,7 @@ void strays_free(struct strays *strays)
 }
 
 /* The place of a recorded page that may be exchanged, or NO_FRAME. */
-static uint32_t place_of(const struct strays *strays, uint32_t frame)
+static uint32_t place_of(const struct strays *strays, frame_nr frame)
 {
 	uint32_t place = page_map_place(strays->pages, frame);
 	const struct frame *f;
@@ -48,7 +48,7 @@ static uint32_t place_of(const struct strays *strays, uint32_t frame)
 }
 
 /* Append the page to the list of the zone of its place. */
-static void append(struct strays *strays, uint32_t frame, uint32_t place)
+static void append(struct strays *strays, frame_nr frame, uint32_t place)
 {
 	struct stray_list *list = &strays->lists[frame_zone(strays->model, place)->number];
 
@@ -60,7 +60,7 @@ static void append(struct strays *strays, uint32_t frame, uint32_t place)
 	list->last = frame;
 }
 
-void strays_note(struct strays *strays, uint32_t frame)
+void strays_note(struct strays *strays, frame_nr frame)
 {
 	uint32_t place;
 
@@ -78,7 +78,8 @@ static uint32_t take(struct strays *strays, const struct zone *zone)
 	struct stray_list *list = &strays->lists[zone->number];
 
 	while (list->first != NO_FRAME) {
-		uint32_t frame = list->first, place = place_of(strays, frame);
+		frame_nr frame = list->first;
+		uint32_t place = place_of(strays, frame);
 
 		list->first = strays->next[frame];
 		if (list->first == NO_FRAME)
@@ -92,7 +93,7 @@ static uint32_t take(struct strays *strays, const struct zone *zone)
 	return NO_FRAME;
 }
 
-void strays_exchange(struct strays *strays, uint32_t frame, int node, int class_zone)
+void strays_exchange(struct strays *strays, frame_nr frame, int node, int class_zone)
 {
 	const struct model *m = strays->model;
 	uint32_t own, other = NO_FRAME, place;

@@ -26,10 +26,10 @@ int strays_new(struct strays *strays, struct page_map *pages, struct error *err)
 void strays_free(struct strays *strays);
 
 /* A recorded page, a single one, has a new place in the model. Before strays_new() no effect. */
-void strays_note(struct strays *strays, uint32_t frame);
+void strays_note(struct strays *strays, frame_nr frame);
 
 /*
  * A recorded page is to be on a node of the model, in a zone up to `class_zone`: exchange its place
  * with the oldest stray page there. Does nothing if the page is there, or cannot be exchanged.
  */
-void strays_exchange(struct strays *strays, uint32_t frame, int node, int class_zone);
+void strays_exchange(struct strays *strays, frame_nr frame, int node, int class_zone);

@@ -29,7 +29,7 @@ int gfp_migratetype(uint32_t gfp_flags)
 }
 
 /* Count the live block of 2^order pages into, or out of, the nr_live of its pageblocks. */
-static inline void count_live(struct model *m, uint32_t head, int order, int sign)
+static inline void count_live(struct model *m, frame_nr head, int order, int sign)
 {
 	int type = m->frames[head].state - FRAME_USED_UNMOVABLE, part = order;
 	uint32_t end = head + (1u << order), pageblock = 1u << m->pageblock_order;
@@ -41,7 +41,7 @@ static inline void count_live(struct model *m, uint32_t head, int order, int sig
 		frame_block(m, head)->nr_live[type] += (uint16_t)(sign * (1 << part));
 }
 
-void zone_mark_live(struct model *m, uint32_t head, int order, int migratetype)
+void zone_mark_live(struct model *m, frame_nr head, int order, int migratetype)
 {
 	m->frames[head].state = (uint8_t)(FRAME_USED_UNMOVABLE + live_type(migratetype));
 	count_live(m, head, order, 1);
@@ -58,7 +58,7 @@ static bool may_sleep(const struct request *rq)
 	return rq->gfp_flags & GFP_DIRECT_RECLAIM;
 }
 
-static void count_atomic_order(struct model *m, const struct zone *preferred, uint32_t frame)
+static void count_atomic_order(struct model *m, const struct zone *preferred, frame_nr frame)
 {
 	struct counters *counters = zone_counters(m, preferred);
 
@@ -73,7 +73,7 @@ static void count_atomic_order(struct model *m, const struct zone *preferred, ui
 
 /* A failure is final, unless the caller moves pages and tries again. */
 static void count_sleeping_order(struct model *m, const struct request *rq,
-				 const struct zone *preferred, uint32_t frame)
+				 const struct zone *preferred, frame_nr frame)
 {
 	struct counters *counters = zone_counters(m, preferred);
 
@@ -86,7 +86,7 @@ static void count_sleeping_order(struct model *m, const struct request *rq,
 		frame_block(m, frame)->migratetype == MIGRATETYPE_RESERVE;
 }
 
-void zone_unmark_live(struct model *m, uint32_t head, int order)
+void zone_unmark_live(struct model *m, frame_nr head, int order)
 {
 	if (frame_is_live(m->frames[head].state))
 		count_live(m, head, order, -1);
@@ -95,7 +95,7 @@ void zone_unmark_live(struct model *m, uint32_t head, int order)
 
 /* Count a request that got a block of a zone. */
 static void hand_out(struct model *m, const struct request *rq, const struct zone *zone,
-		     const struct zone *preferred, uint32_t frame)
+		     const struct zone *preferred, frame_nr frame)
 {
 	struct counters *counters = zone_counters(m, zone);
 
@@ -108,7 +108,7 @@ static void hand_out(struct model *m, const struct request *rq, const struct zon
 	zone_mark_live(m, frame, rq->order, rq->migratetype);
 }
 
-void zone_hand_out(struct model *m, const struct request *rq, uint32_t head)
+void zone_hand_out(struct model *m, const struct request *rq, frame_nr head)
 {
 	const struct zone *preferred = zone_preferred(m, rq);
 
@@ -117,7 +117,7 @@ void zone_hand_out(struct model *m, const struct request *rq, uint32_t head)
 	hand_out(m, rq, frame_zone(m, head), preferred, head);
 }
 
-uint32_t zone_alloc(struct model *m, struct request *rq)
+frame_nr zone_alloc(struct model *m, struct request *rq)
 {
 	struct policy *owner = m->policies->owner.nofragment;
 	struct zonelist_scan scan = {
@@ -126,7 +126,7 @@ uint32_t zone_alloc(struct model *m, struct request *rq)
 		.mark = WMARK_LOW,
 	};
 	enum nofragment_span nofragment;
-	uint32_t frame;
+	frame_nr frame;
 
 	if (!scan.preferred)
 		return NO_FRAME;
@@ -156,7 +156,7 @@ static bool in_reach(const struct model *m, const struct request *rq, const stru
 	return zone->type <= rq->class_zone && class >= reach.near && class <= reach.far;
 }
 
-uint32_t zone_alloc_within(struct model *m, struct request *rq, struct reach reach, int wmark)
+frame_nr zone_alloc_within(struct model *m, struct request *rq, struct reach reach, int wmark)
 {
 	struct zonelist_scan scan = {
 		.list = zonelist_of(m, rq),
@@ -168,7 +168,7 @@ uint32_t zone_alloc_within(struct model *m, struct request *rq, struct reach rea
 				       : slow_path_rights(m, rq) | ALLOC_SLOW;
 	for (int i = 0; i < scan.list->nr; i++) {
 		struct zone *zone = scan.list->zones[i];
-		uint32_t frame;
+		frame_nr frame;
 
 		if (!in_reach(m, rq, zone, reach))
 			continue;
@@ -220,7 +220,7 @@ bool zone_reclaim_for(struct model *m, const struct request *rq)
 	       m->reclaim_ops->direct(m->reclaim_ops->self, zonelist_of(m, rq), rq, rq->order);
 }
 
-void zone_forget_old(struct model *m, uint32_t head, int order)
+void zone_forget_old(struct model *m, frame_nr head, int order)
 {
 	for (uint32_t i = 0; i < 1u << order; i++)
 		pageblock_forget_old(frame_block(m, head + i));
@@ -229,12 +229,12 @@ void zone_forget_old(struct model *m, uint32_t head, int order)
 
 const struct free_request plain_free = {.drain_pages = -1};
 
-void zone_free(struct model *m, uint32_t head, int order)
+void zone_free(struct model *m, frame_nr head, int order)
 {
 	zone_free_as(m, head, order, &plain_free);
 }
 
-void zone_free_as(struct model *m, uint32_t head, int order, const struct free_request *how)
+void zone_free_as(struct model *m, frame_nr head, int order, const struct free_request *how)
 {
 	struct zone *zone = frame_zone(m, head);
 	struct counters *counters = zone_counters(m, zone);

@@ -61,7 +61,7 @@ int gfp_migratetype(uint32_t gfp_flags);
  * mix even after reclaim (NOFRAGMENT_ALWAYS) mixes as the last step. Returns the head of a used
  * block of rq->order, or NO_FRAME.
  */
-uint32_t zone_alloc(struct model *m, struct request *rq);
+frame_nr zone_alloc(struct model *m, struct request *rq);
 
 /* Whether a zone is a lower one of the preferred zone's node. */
 static inline bool zone_is_lower(const struct zone *zone, const struct zone *preferred)
@@ -70,7 +70,7 @@ static inline bool zone_is_lower(const struct zone *zone, const struct zone *pre
 }
 
 /* Count a request that got a used block by other means, as zone_alloc() does. */
-void zone_hand_out(struct model *m, const struct request *rq, uint32_t head);
+void zone_hand_out(struct model *m, const struct request *rq, frame_nr head);
 
 /* Distance classes of nodes, seen from the request's own node, which is class 0. */
 struct reach {
@@ -81,7 +81,7 @@ struct reach {
  * One pass over the zones of the nodes in reach, without a slow path: a used block above a
  * watermark (WMARK_LOW, or WMARK_MIN with the rights of the slow path), or NO_FRAME.
  */
-uint32_t zone_alloc_within(struct model *m, struct request *rq, struct reach reach, int wmark);
+frame_nr zone_alloc_within(struct model *m, struct request *rq, struct reach reach, int wmark);
 /* Whether the slow path's scan would find a block for a request. Changes nothing. */
 bool zone_has_block(const struct model *m, const struct request *rq);
 /* Whether such a pass would find one page. */
@@ -96,10 +96,10 @@ bool zone_reclaim_for(struct model *m, const struct request *rq);
  * Count a used block in nr_live of its pageblock under this migratetype, until it is freed. The
  * counts decide claims.
  */
-void zone_mark_live(struct model *m, uint32_t head, int order, int migratetype);
+void zone_mark_live(struct model *m, frame_nr head, int order, int migratetype);
 
 /* Remove it from nr_live: FRAME_USED. */
-void zone_unmark_live(struct model *m, uint32_t head, int order);
+void zone_unmark_live(struct model *m, frame_nr head, int order);
 
 /* Facts about a recorded free, besides its pages. */
 struct free_request {
@@ -112,8 +112,8 @@ struct free_request {
 extern const struct free_request plain_free;
 
 /* Free 2^order used pages from `head`: a whole block, or FRAME_OLD pages. */
-void zone_free(struct model *m, uint32_t head, int order);
-void zone_free_as(struct model *m, uint32_t head, int order, const struct free_request *how);
+void zone_free(struct model *m, frame_nr head, int order);
+void zone_free_as(struct model *m, frame_nr head, int order, const struct free_request *how);
 
 /* Make FRAME_OLD pages one FRAME_USED block, and remove them from nr_old. */
-void zone_forget_old(struct model *m, uint32_t head, int order);
+void zone_forget_old(struct model *m, frame_nr head, int order);

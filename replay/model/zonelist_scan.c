@@ -37,7 +37,7 @@ static uint32_t alloc_direct(struct model *m, struct zone *zone, const struct re
 {
 	enum rmqueue_mode mode = RMQUEUE_NORMAL;
 	struct counters *counters = zone_counters(m, zone);
-	uint32_t frame = NO_FRAME;
+	frame_nr frame = NO_FRAME;
 
 	counters->lock_holds++;
 	zone_pcp(m, zone, m->now.cpu)->touched = true;
@@ -62,7 +62,7 @@ static uint32_t rmqueue(struct model *m, struct zone *zone, const struct request
 {
 	bool past_pcp = false, pcp = !rq->pcp_locked && pcp_allowed(m, rq->order) &&
 				     rq->migratetype <= MIGRATETYPE_RECLAIMABLE;
-	uint32_t frame = pcp ? pcp_alloc(m, zone, rq) : NO_FRAME;
+	frame_nr frame = pcp ? pcp_alloc(m, zone, rq) : NO_FRAME;
 
 	if (frame == NO_FRAME && (!pcp || m->kernel->pcp_miss_to_buddy)) {
 		frame = alloc_direct(m, zone, rq);
@@ -104,7 +104,7 @@ static bool reclaimed_node(struct model *m, struct zone *zone, const struct requ
 	       watermark_ok(m, zone, rq, zone_mark(zone, scan->mark));
 }
 
-uint32_t scan_zone(struct model *m, struct zone *zone, struct request *rq,
+frame_nr scan_zone(struct model *m, struct zone *zone, struct request *rq,
 		   const struct zonelist_scan *scan)
 {
 	bool above = rq->flags & ALLOC_NO_WATERMARKS;
@@ -163,7 +163,7 @@ static uint32_t scan_once(struct model *m, struct request *rq, struct zonelist_s
 	pass->skipped = pass->at_remote = false;
 	for (int i = 0; i < scan->list->nr; i++) {
 		struct zone *zone = scan->list->zones[i];
-		uint32_t frame;
+		frame_nr frame;
 
 		if (zone->type > rq->class_zone)
 			continue;
@@ -187,10 +187,10 @@ static uint32_t scan_once(struct model *m, struct request *rq, struct zonelist_s
 	return NO_FRAME;
 }
 
-uint32_t scan_zones(struct model *m, struct request *rq, struct zonelist_scan *scan)
+frame_nr scan_zones(struct model *m, struct request *rq, struct zonelist_scan *scan)
 {
 	struct pass pass = {.skips_awake = m->kernel->skip_awake_nodes && m->nr_nodes > 1};
-	uint32_t frame;
+	frame_nr frame;
 
 	/* get_page_from_freelist, 7.2: at most two passes more. */
 	while ((frame = scan_once(m, rq, scan, &pass)) == NO_FRAME) {

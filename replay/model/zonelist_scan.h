@@ -16,14 +16,14 @@ struct zonelist_scan {
 };
 
 /* A used block of the request's order from one zone, if the zone is above the mark; or NO_FRAME. */
-uint32_t scan_zone(struct model *m, struct zone *zone, struct request *rq,
+frame_nr scan_zone(struct model *m, struct zone *zone, struct request *rq,
 		   const struct zonelist_scan *scan);
 
 /*
  * The same from the first zone that can serve the request. A local mixed page beats a remote
  * unmixed one.
  */
-uint32_t scan_zones(struct model *m, struct request *rq, struct zonelist_scan *scan);
+frame_nr scan_zones(struct model *m, struct request *rq, struct zonelist_scan *scan);
 
 /* Whether no scan of the request mixes migratetypes before reclaim and compaction have failed. */
 bool never_mixes(const struct model *m, const struct request *rq);

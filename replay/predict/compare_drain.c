@@ -30,10 +30,10 @@ static bool is_there_later(const struct window_event *next)
  * Remove an entry that has left a PCP, and the entries right above it, up to `victim`, that the
  * drain did not find either: they left first.
  */
-static void take_series(struct validate *v, const struct window_event *event, uint32_t entry)
+static void take_series(struct validate *v, const struct window_event *event, frame_nr entry)
 {
 	const struct model *m = v->m;
-	uint32_t top = entry, above;
+	frame_nr top = entry, above;
 
 	while ((above = m->frames[top].prev) < m->nr_frames && above != event->frame &&
 	       !is_there_later(window_find_frame(&v->window, event, above)))
@@ -45,7 +45,7 @@ static void take_series(struct validate *v, const struct window_event *event, ui
  * Whether an entry is the only one of a list, which a drain that empties one list after the other
  * passed over: then it is not there. Its task took it, or was preempted before it put it there.
  */
-static bool is_passed_over(const struct model *m, uint32_t list, uint32_t entry)
+static bool is_passed_over(const struct model *m, list_nr list, frame_nr entry)
 {
 	const struct frame *f = &m->frames[entry];
 
@@ -53,7 +53,7 @@ static bool is_passed_over(const struct model *m, uint32_t list, uint32_t entry)
 }
 
 /* Whether such an entry's task took the page before its alloc event. */
-static bool is_taken_late(const struct model *m, uint32_t list, uint32_t entry,
+static bool is_taken_late(const struct model *m, list_nr list, frame_nr entry,
 			  const struct window_event *next)
 {
 	return is_passed_over(m, list, entry) && next->kind == EVENT_KIND_ALLOC &&
@@ -75,12 +75,12 @@ static void take_late(struct validate *v, struct window_event *alloc, struct pcp
  * entry of a later list. The entries before it have left the PCP or, if the tape shows them there
  * later, have another place.
  */
-static void skip_phantoms(struct validate *v, struct pcp_drain *drain, uint32_t victim,
+static void skip_phantoms(struct validate *v, struct pcp_drain *drain, frame_nr victim,
 			  const struct window_event *event, bool all_lists)
 {
 	const struct model *m = v->m;
 	struct frame *f = m->frames;
-	uint32_t list = list_of_entry(m, drain->pcp, event);
+	list_nr list = list_of_entry(m, drain->pcp, event);
 	int left = PHANTOMS;
 
 	if (f[event->frame].state != FRAME_PCP || &m->pcps[f[event->frame].list] != drain->pcp)
@@ -177,7 +177,7 @@ static bool is_of_next_cpu(const struct comparison *c, const struct model *m,
  * the whole PCP begins: it begins one.
  */
 static bool is_of_next_drain(const struct comparison *c, const struct drained *found,
-			     const struct model *m, const struct window_event *s, uint32_t victim)
+			     const struct model *m, const struct window_event *s, frame_nr victim)
 {
 	struct pcp_drain whole;
 
@@ -189,7 +189,7 @@ static bool is_of_next_drain(const struct comparison *c, const struct drained *f
 
 /* The model drains another page than the recorded one, or none: NO_FRAME. */
 static void drain_missed(struct validate *v, struct comparison *c, const struct window_event *s,
-			 uint32_t victim)
+			 frame_nr victim)
 {
 	const struct model *m = v->m;
 	struct miss miss = {
@@ -217,7 +217,7 @@ static void drain_missed(struct validate *v, struct comparison *c, const struct 
 
 /* One recorded page, beside `victim`, the model's. */
 static void compare_page(struct validate *v, struct comparison *c, const struct window_event *s,
-			 uint32_t victim)
+			 frame_nr victim)
 {
 	struct model *m = v->m;
 
@@ -343,7 +343,7 @@ struct drained compare_drain(struct validate *v, struct window_event *first, str
 	pcp_drain_begin(&c.model, v->m, pcp, due->whole_pcp ? INT_MAX : due->pages, due->list);
 	c.model.capture = v->capture;
 	for (struct window_event *s = first; s; s = window_next(&v->window, s)) {
-		uint32_t victim;
+		frame_nr victim;
 
 		if (is_captured(v, s) && s->pid == first->pid && !s->taken) {
 			predict_capture(v, s);

@@ -32,7 +32,7 @@
 struct pick {
 	const struct window_event *zone_locked, *extfrag;
 	struct window_event *last; /* number of these events */
-	uint32_t frame;
+	frame_nr frame;
 	uint8_t order, migratetype; /* requested type */
 };
 
@@ -135,7 +135,7 @@ static inline bool is_taking(const struct window_event *event)
 	       event->kind == EVENT_KIND_ALLOC_EXTFRAG;
 }
 
-static inline uint64_t pfn_or_none(const struct model *m, uint32_t frame)
+static inline uint64_t pfn_or_none(const struct model *m, frame_nr frame)
 {
 	return frame == NO_FRAME ? NONE : frame_pfn(m, frame);
 }
@@ -166,7 +166,7 @@ void predict_capture(struct validate *v, const struct window_event *extfrag);
 /* A free of the task has completed a block in the model: it goes to the task, if it is whole. */
 void captured(struct validate *v, struct capture *capture);
 /* Write a row: a free block goes to its waiting alloc before row `at`. */
-void emit_captured(struct validate *v, uint32_t head, int order, uint64_t at);
+void emit_captured(struct validate *v, frame_nr head, int order, uint64_t at);
 
 /* compare_drain.c */
 
@@ -226,9 +226,9 @@ void join_late(struct validate *v, struct window_event *event);
 struct window_event *following_drain(const struct validate *v, const struct window_event *event,
 				     const struct zone *zone);
 /* Write the row for a freed page that joins the PCP list of a CPU. */
-void emit_late_free(struct validate *v, uint32_t frame, int order, uint16_t cpu);
+void emit_late_free(struct validate *v, frame_nr frame, int order, uint16_t cpu);
 /* A page leaves the free lists: if a late free has still to put it there, that free was before. */
-void join_before(struct validate *v, uint32_t frame, struct window_event *event);
+void join_before(struct validate *v, frame_nr frame, struct window_event *event);
 
 /* predict_drain.c */
 

@@ -6,7 +6,7 @@
 #include "model/scan_effects.h"
 
 /* Depth of an entry in its list; DEPTH_MAX if it is not there. */
-static int depth_of(struct validate *v, uint32_t list, uint32_t frame)
+static int depth_of(struct validate *v, list_nr list, frame_nr frame)
 {
 	const struct model *m = v->m;
 	int depth = 0;
@@ -24,7 +24,7 @@ static int depth_of(struct validate *v, uint32_t list, uint32_t frame)
  * that all were taken; else a pending miss waits for the rest.
  */
 static bool take_those_before(struct validate *v, struct window_event *event, struct pcp *pcp,
-			      uint32_t list, struct miss *miss)
+			      list_nr list, struct miss *miss)
 {
 	struct model *m = v->m;
 	struct pending_miss *pending_miss = NULL;
@@ -32,7 +32,7 @@ static bool take_those_before(struct validate *v, struct window_event *event, st
 
 	miss->cause = REPAIR_CAUSE_UNTRACED_ALLOC;
 	while (m->frames[list].next != event->frame) {
-		uint32_t entry = m->frames[list].next;
+		frame_nr entry = m->frames[list].next;
 		bool proved = take_inferred(&v->whereabouts, event, pcp, entry, event->migratetype);
 
 		inferred |= m->frames[entry].list == NO_ALLOC;
@@ -55,7 +55,7 @@ static bool take_those_before(struct validate *v, struct window_event *event, st
  */
 static bool take_before_others(struct validate *v, const struct departure *alloc)
 {
-	uint32_t above = staying_above(&v->whereabouts, alloc->frame);
+	frame_nr above = staying_above(&v->whereabouts, alloc->frame);
 	uint64_t at;
 
 	if (above == NO_FRAME || !v->whereabouts.pushed[above])
@@ -80,7 +80,7 @@ static void emit_there(struct validate *v, const struct window_event *alloc, con
 
 /* The recorded page is not first on the model's list: take it anyway. */
 static void take_misplaced(struct validate *v, struct window_event *event, struct pcp *pcp,
-			   uint32_t list)
+			   list_nr list)
 {
 	struct model *m = v->m;
 	struct zone *zone = frame_zone(m, event->frame);

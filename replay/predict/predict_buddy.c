@@ -75,7 +75,7 @@ static int cause_of(enum place place)
 
 /* Compare the model's `frame` with the recorded `pick`, and count both decisions. */
 static bool count_pick(struct validate *v, struct zone *zone, const struct pick *pick,
-		       uint32_t frame)
+		       frame_nr frame)
 {
 	bool unknown = is_unknown(&v->score, pick->frame) ||
 		       (frame != NO_FRAME && is_guess(&v->score, frame));
@@ -118,7 +118,7 @@ static bool count_pick(struct validate *v, struct zone *zone, const struct pick 
 }
 
 /* The model took `frame`, and the kernel did not: undo it, and the claim for it. */
-static void undo_pick(struct validate *v, uint32_t frame, int order)
+static void undo_pick(struct validate *v, frame_nr frame, int order)
 {
 	const struct extfrag *claim = &v->prediction.extfrag;
 
@@ -128,7 +128,7 @@ static void undo_pick(struct validate *v, uint32_t frame, int order)
 }
 
 /* A chunk that is free in the model left its list without an event. */
-static void take_vanished(struct validate *v, struct zone *zone, uint32_t chunk)
+static void take_vanished(struct validate *v, struct zone *zone, frame_nr chunk)
 {
 	struct frame *f = &v->m->frames[chunk];
 
@@ -144,11 +144,11 @@ static void take_vanished(struct validate *v, struct zone *zone, uint32_t chunk)
  * Whether 2^order pages from `head`, used in the model at least in part, are free: their next
  * events take them off the free lists.
  */
-static bool is_free_unrecorded(const struct validate *v, uint32_t head, int order)
+static bool is_free_unrecorded(const struct validate *v, frame_nr head, int order)
 {
 	const struct model *m = v->m;
 	bool proved = false;
-	uint32_t frame = block_head(m, head);
+	frame_nr frame = block_head(m, head);
 
 	for (; frame < head + (1u << order); frame += 1u << m->frames[frame].order) {
 		const struct window_event *event;
@@ -168,11 +168,11 @@ static bool is_free_unrecorded(const struct validate *v, uint32_t head, int orde
  * A free chunk is missing from its recorded list. If its buddy was freed without an event, the two
  * are one chunk of a higher order. Otherwise it is not free any more.
  */
-static void resolve_phantom(struct validate *v, struct zone *zone, uint32_t chunk, int type)
+static void resolve_phantom(struct validate *v, struct zone *zone, frame_nr chunk, int type)
 {
 	struct model *m = v->m;
 	int order = m->frames[chunk].order;
-	uint32_t buddy = chunk ^ (1u << order);
+	frame_nr buddy = chunk ^ (1u << order);
 	const struct window_event *event = window_find_frame(&v->window, NULL, chunk);
 
 	if (order == m->max_order || !event || event->kind != EVENT_KIND_ALLOC_ZONE_LOCKED ||
@@ -192,7 +192,7 @@ static void empty_lists(struct validate *v, struct zone *zone, int least, int or
 	int left = PHANTOMS;
 
 	for (int o = least; o < order; o++) {
-		uint32_t list = free_list(zone, o, type);
+		list_nr list = free_list(zone, o, type);
 
 		while (!list_empty(v->m->frames, list) && left-- > 0)
 			resolve_phantom(v, zone, v->m->frames[list].next, type);
@@ -203,17 +203,17 @@ static void empty_lists(struct validate *v, struct zone *zone, int least, int or
  * The record has another chunk first on a list. Move the entries before that chunk to the end: a
  * few chunks one by one; page reporting rotates a whole list.
  */
-static void turn_list(struct validate *v, uint32_t list, uint32_t chunk, int behind)
+static void turn_list(struct validate *v, list_nr list, frame_nr chunk, int behind)
 {
 	enum { FEW = 16 };
 	const struct frame *f = v->m->frames;
 	int before = 0, order = f[chunk].order, type = f[chunk].list;
 
-	for (uint32_t entry = f[list].next; entry != chunk && before <= FEW; entry = f[entry].next)
+	for (frame_nr entry = f[list].next; entry != chunk && before <= FEW; entry = f[entry].next)
 		before++;
 	if (before > FEW)
 		emit_cut(&v->score, chunk, behind);
-	for (uint32_t entry = f[list].next; entry != chunk && before <= FEW; entry = f[entry].next)
+	for (frame_nr entry = f[list].next; entry != chunk && before <= FEW; entry = f[entry].next)
 		emit_block(&v->score, INFERRED_KIND_MOVED, entry, order, type, 0);
 	if (before)
 		rotate_list(v->m, list, chunk);
@@ -246,7 +246,7 @@ static bool is_taken_alone(const struct validate *v, const struct zone *zone,
 			   const struct pick *pick)
 {
 	const struct model *m = v->m;
-	uint32_t chunk = block_head(m, pick->frame);
+	frame_nr chunk = block_head(m, pick->frame);
 
 	return m->frames[chunk].state == FRAME_FREE && frame_zone(m, chunk) == zone &&
 	       (chunk != pick->frame || is_small_next(v, zone, pick, &m->frames[chunk]));
@@ -284,10 +284,10 @@ static uint32_t chunk_of_fallback(const struct validate *v, const struct window_
  * chunk was behind on the same list; on a list that comes first, it is not free any more.
  */
 static void settle_fallback(struct validate *v, struct zone *zone, const struct pick *pick,
-			    uint32_t frame)
+			    frame_nr frame)
 {
 	struct model *m = v->m;
-	uint32_t chunk = chunk_of_fallback(v, pick->extfrag), expected;
+	frame_nr chunk = chunk_of_fallback(v, pick->extfrag), expected;
 
 	if (m->kernel->fallback < FALLBACK_CLAIM_OR_SPLIT || frame == NO_FRAME || chunk == NO_FRAME)
 		return;
@@ -305,11 +305,11 @@ static void settle_fallback(struct validate *v, struct zone *zone, const struct 
  * smaller order. Either these are not free any more, or the list was rotated.
  */
 static void make_first(struct validate *v, struct zone *zone, const struct pick *pick,
-		       uint32_t frame)
+		       frame_nr frame)
 {
 	struct model *m = v->m;
-	uint32_t chunk = block_head(m, pick->frame), list, entry, next;
-	uint32_t buddy = pick->frame ^ (1u << pick->order);
+	frame_nr chunk = block_head(m, pick->frame), list, entry, next;
+	frame_nr buddy = pick->frame ^ (1u << pick->order);
 	const struct frame *f = &m->frames[chunk];
 	int type, left = FIRST_ENTRIES;
 
@@ -374,7 +374,7 @@ static void emit_freed(struct validate *v, const struct pick *pick)
 static uint32_t take_by_rules(struct validate *v, struct zone *zone, const struct request *rq,
 			      enum rmqueue_mode *mode, const struct pick *pick)
 {
-	uint32_t frame;
+	frame_nr frame;
 
 	v->extfrag = pick->extfrag;
 	frame = rmqueue_core(v->m, zone, rq, mode);
@@ -394,7 +394,7 @@ static bool move_recorded(struct validate *v, struct zone *zone, const struct re
 	struct model *m = v->m;
 	const struct window_event *fallback = pick->extfrag;
 	const struct frame *f = &m->frames[fallback->frame];
-	uint32_t frame, next = chunk_to_move(m, zone, rq);
+	frame_nr frame, next = chunk_to_move(m, zone, rq);
 
 	if (!rule_is_on(RULE_move_recorded))
 		return false;
@@ -423,7 +423,7 @@ static bool move_recorded(struct validate *v, struct zone *zone, const struct re
  * go back.
  */
 static bool moves_other_block(const struct validate *v, const struct zone *zone,
-			      const struct request *rq, const struct pick *pick, uint32_t *chunk)
+			      const struct request *rq, const struct pick *pick, frame_nr *chunk)
 {
 	const struct window_event *extfrag = pick->extfrag;
 
@@ -443,7 +443,7 @@ static bool claim_recorded(struct validate *v, struct zone *zone, const struct r
 			   enum rmqueue_mode *mode, const struct pick *pick)
 {
 	const struct model *m = v->m;
-	uint32_t chunk = chunk_of_fallback(v, pick->extfrag), frame;
+	frame_nr chunk = chunk_of_fallback(v, pick->extfrag), frame;
 
 	if (chunk == NO_FRAME || m->kernel->fallback < FALLBACK_CLAIM_OR_SPLIT ||
 	    !rule_is_on(RULE_claim_recorded))
@@ -459,7 +459,7 @@ static bool claim_recorded(struct validate *v, struct zone *zone, const struct r
 static uint32_t predict_pick(struct validate *v, struct zone *zone, const struct request *rq,
 			     enum rmqueue_mode *mode, const struct pick *pick, bool *other_block)
 {
-	uint32_t chunk;
+	frame_nr chunk;
 
 	v->prediction = (struct prediction){0};
 	*other_block = moves_other_block(v, zone, rq, pick, &chunk);
@@ -474,7 +474,7 @@ bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 			  pick->zone_locked->migratetype == MIGRATETYPE_HIGHATOMIC &&
 			  m->kernel->zone_locked == ZONE_LOCKED_LIST;
 	bool other_block = false;
-	uint32_t frame;
+	frame_nr frame;
 
 	join_before(v, pick->frame, (struct window_event *)pick->last);
 	v->prediction = (struct prediction){0};

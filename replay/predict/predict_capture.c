@@ -47,7 +47,7 @@ bool is_captured(struct validate *v, const struct window_event *extfrag)
 	return task && task->capture.order == extfrag->order;
 }
 
-static void count_capture(struct validate *v, const struct window_event *extfrag, uint32_t frame)
+static void count_capture(struct validate *v, const struct window_event *extfrag, frame_nr frame)
 {
 	struct zone *zone = frame_zone(v->m, extfrag->frame);
 	struct miss miss = {
@@ -81,7 +81,7 @@ void predict_capture(struct validate *v, const struct window_event *extfrag)
 		count_capture(v, extfrag, task->capture.frame);
 }
 
-void emit_captured(struct validate *v, uint32_t head, int order, uint64_t at)
+void emit_captured(struct validate *v, frame_nr head, int order, uint64_t at)
 {
 	emit_block(&v->score, INFERRED_KIND_CAPTURED, head, order,
 		   frame_block(v->m, head)->migratetype, at);

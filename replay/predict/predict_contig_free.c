@@ -21,7 +21,7 @@ static struct window_event *next_of_run(const struct validate *v, const struct w
 }
 
 /* The order of the next event of a page, if that takes the page off a PCP list; or -1. */
-static int shown_order(const struct validate *v, const struct window_event *after, uint32_t frame)
+static int shown_order(const struct validate *v, const struct window_event *after, frame_nr frame)
 {
 	const struct window_event *next = window_find_frame(&v->window, after, frame);
 
@@ -34,7 +34,7 @@ static int shown_order(const struct validate *v, const struct window_event *afte
  * The order of the next block of a run, `pages` before its end. Two runs of adjacent pages look
  * like one; a later event of a smaller block shows it.
  */
-static int block_order(const struct validate *v, const struct window_event *last, uint32_t frame,
+static int block_order(const struct validate *v, const struct window_event *last, frame_nr frame,
 		       uint32_t pages)
 {
 	int order = contig_order(v->m, frame, pages), shown = shown_order(v, last, frame);
@@ -52,7 +52,7 @@ static bool is_freed_together(const struct validate *v, const struct window_even
 	const struct model *m = v->m;
 	const struct frame *block = &m->frames[block_head(m, first->frame)];
 
-	for (uint32_t frame = first->frame; frame <= last->frame;) {
+	for (frame_nr frame = first->frame; frame <= last->frame;) {
 		int order = contig_order(m, frame, last->frame + 1 - frame);
 		int shown = order ? shown_order(v, last, frame) : -1;
 
@@ -95,9 +95,9 @@ static bool judge_run(struct validate *v, struct window_event *first)
 }
 
 /* The pages of a block that the model had in other places were used: the record frees them. */
-static void settle_pages(struct validate *v, uint32_t head, int order)
+static void settle_pages(struct validate *v, frame_nr head, int order)
 {
-	for (uint32_t frame = head; frame < head + (1u << order); frame++) {
+	for (frame_nr frame = head; frame < head + (1u << order); frame++) {
 		uint32_t block = block_head(v->m, frame);
 
 		if (v->m->frames[block].state == FRAME_PCP)

@@ -210,7 +210,7 @@ static struct window_event *join_list(struct validate *v, const struct window_ev
 	return drain;
 }
 
-void emit_late_free(struct validate *v, uint32_t frame, int order, uint16_t cpu)
+void emit_late_free(struct validate *v, frame_nr frame, int order, uint16_t cpu)
 {
 	emit_inferred(&v->score,
 		      (struct inferred){
@@ -271,7 +271,7 @@ void join_late(struct validate *v, struct window_event *event)
 		join(v, &free, event);
 }
 
-void join_before(struct validate *v, uint32_t frame, struct window_event *event)
+void join_before(struct validate *v, frame_nr frame, struct window_event *event)
 {
 	struct window_event free;
 

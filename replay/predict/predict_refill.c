@@ -195,7 +195,8 @@ void predict_refill(struct validate *v, struct window_event *first)
 	struct request rq;
 	struct window_event *alloc;
 	struct pcp *pcp;
-	uint32_t list, entry;
+	frame_nr entry;
+	list_nr list;
 	const struct departure *preempted;
 	struct window_event late;
 

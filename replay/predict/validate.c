@@ -333,7 +333,7 @@ static int run_event(struct validate *v, struct window_event *event, struct erro
 /* Prefetch the memory that an event will need. */
 static void prefetch(const struct validate *v, uint64_t number)
 {
-	uint32_t frame = window_at(&v->window, number)->frame;
+	frame_nr frame = window_at(&v->window, number)->frame;
 
 	__builtin_prefetch(&v->m->frames[frame], 1);
 	__builtin_prefetch(frame_block(v->m, frame));

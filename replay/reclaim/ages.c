@@ -36,7 +36,7 @@ int ages_start(struct ages *ages, const struct model *m, const struct page_map *
 	ages->ring = calloc(nr, sizeof(*ages->ring));
 	if (!ages->ring)
 		return fail(err, ENOMEM, "no memory for the ages of %u pages", m->nr_frames);
-	for (uint32_t head = m->nr_frames; head < nr; head++)
+	for (frame_nr head = m->nr_frames; head < nr; head++)
 		ages->ring[head].next = ages->ring[head].prev = head;
 	return 0;
 }
@@ -47,7 +47,7 @@ void ages_free(struct ages *ages)
 	free(ages->ring);
 }
 
-static void drop(struct ages *ages, uint32_t frame)
+static void drop(struct ages *ages, frame_nr frame)
 {
 	struct aged_page *page = &ages->ring[frame];
 
@@ -67,7 +67,7 @@ static bool is_reclaimable(const struct ages *ages, uint32_t gfp_flags, int migr
 	return found;
 }
 
-void ages_allocated(struct ages *ages, uint32_t frame, uint32_t gfp_flags, int migratetype)
+void ages_allocated(struct ages *ages, frame_nr frame, uint32_t gfp_flags, int migratetype)
 {
 	uint32_t place, head, last;
 
@@ -85,7 +85,7 @@ void ages_allocated(struct ages *ages, uint32_t frame, uint32_t gfp_flags, int m
 }
 
 /* Whether the model has the recorded block as a whole, in use by a movable request. */
-static bool is_whole(const struct ages *ages, uint32_t frame)
+static bool is_whole(const struct ages *ages, frame_nr frame)
 {
 	const struct model *m = ages->model;
 	uint32_t place = page_map_place(ages->pages, frame), nr;
@@ -102,7 +102,7 @@ static bool is_whole(const struct ages *ages, uint32_t frame)
 	return true;
 }
 
-uint32_t ages_take(struct ages *ages, int node, int class_zone)
+frame_nr ages_take(struct ages *ages, int node, int class_zone)
 {
 	const struct model *m = ages->model;
 	uint32_t oldest;
@@ -112,7 +112,7 @@ uint32_t ages_take(struct ages *ages, int node, int class_zone)
 	do {
 		oldest = NO_FRAME;
 		for (int i = 0; i < m->nr_zones; i++) {
-			uint32_t frame = ages->ring[m->nr_frames + (uint32_t)i].next;
+			frame_nr frame = ages->ring[m->nr_frames + (uint32_t)i].next;
 
 			if (is_in_class(&m->zones[i], node, class_zone) && frame < m->nr_frames &&
 			    (oldest == NO_FRAME || ages->ring[frame].age < ages->ring[oldest].age))

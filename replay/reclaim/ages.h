@@ -39,10 +39,10 @@ int ages_start(struct ages *ages, const struct model *m, const struct page_map *
 void ages_free(struct ages *ages);
 
 /* A request of the record was served, or had no page in the model. */
-void ages_allocated(struct ages *ages, uint32_t frame, uint32_t gfp_flags, int migratetype);
+void ages_allocated(struct ages *ages, frame_nr frame, uint32_t gfp_flags, int migratetype);
 
 /*
  * Take the oldest block out of those of a node's zones up to `class_zone` that the model still has
  * as a whole: its recorded frame, or NO_FRAME.
  */
-uint32_t ages_take(struct ages *ages, int node, int class_zone);
+frame_nr ages_take(struct ages *ages, int node, int class_zone);

@@ -55,7 +55,7 @@ static bool is_source(const struct model *m, uint32_t start, const struct compac
  * Whether a used block can move: a page, or a block below the order of the run. Which of the old
  * pages of a pageblock can move is known only if all can.
  */
-static bool can_move(const struct compaction *c, uint32_t head, const struct compact_goal *goal)
+static bool can_move(const struct compaction *c, frame_nr head, const struct compact_goal *goal)
 {
 	const struct model *m = c->model;
 	const struct frame *f = &m->frames[head];
@@ -80,7 +80,7 @@ static int movable_pages(const struct compaction *c, uint32_t from, uint32_t end
 	const struct model *m = c->model;
 	int pages = 0;
 
-	for (uint32_t frame = from; frame < end; frame += 1u << m->frames[frame].order) {
+	for (frame_nr frame = from; frame < end; frame += 1u << m->frames[frame].order) {
 		if (m->frames[frame].state == FRAME_FREE)
 			continue;
 		if (can_move(c, frame, goal))
@@ -136,7 +136,7 @@ static bool is_target(const struct compaction *c, uint32_t start, const struct c
 static uint32_t free_part_of_block(const struct model *m, uint32_t start, uint32_t from, int order)
 {
 	while (from > start) {
-		uint32_t head = block_head(m, from - 1), to = from & ~((1u << order) - 1);
+		frame_nr head = block_head(m, from - 1), to = from & ~((1u << order) - 1);
 
 		if (m->frames[head].state == FRAME_FREE && to >= head + (1u << order))
 			return to - (1u << order);

@@ -332,7 +332,7 @@ bool reclaim_supply_withholds(struct reclaim_supply *supply, uint64_t at)
 	return true;
 }
 
-bool reclaim_supply_frees_moved(struct reclaim_supply *supply, uint32_t frame)
+bool reclaim_supply_frees_moved(struct reclaim_supply *supply, frame_nr frame)
 {
 	struct model *m = supply->model;
 	struct held_rows *moved;
@@ -423,7 +423,7 @@ static int64_t take_oldest(struct reclaim_supply *supply, int node, int class_zo
 {
 	struct model *m = supply->model;
 	int64_t freed = 0;
-	uint32_t frame;
+	frame_nr frame;
 
 	while (freed < pages && (frame = ages_take(&supply->ages, node, class_zone)) != NO_FRAME) {
 		uint32_t place = page_map_place(supply->pages, frame);
@@ -483,7 +483,7 @@ bool reclaim_supply_waits(const struct reclaim_supply *supply, int node, int cla
 	return false;
 }
 
-bool reclaim_supply_pins(const struct reclaim_supply *supply, uint32_t page)
+bool reclaim_supply_pins(const struct reclaim_supply *supply, frame_nr page)
 {
 	uint32_t holder = supply->holders[page];
 

@@ -37,7 +37,7 @@ enum reclaim_mode {
 struct reclaimed {
 	uint64_t at, ts;
 	uint64_t since; /* row of event since which the page was in use */
-	uint32_t frame; /* recorded frame; once `held`, frame of the model */
+	frame_nr frame; /* recorded frame; once `held`, frame of the model */
 	uint32_t next;  /* row of its zone in the queue, or NO_ROW */
 	uint8_t kind;   /* RECLAIMED_KIND_* */
 	uint8_t order;
@@ -93,7 +93,7 @@ bool reclaim_supply_withholds(struct reclaim_supply *supply, uint64_t at);
  * A recorded free of a single page. If the model has no page there but has a page that compaction
  * moved, free that page and return true.
  */
-bool reclaim_supply_frees_moved(struct reclaim_supply *supply, uint32_t frame);
+bool reclaim_supply_frees_moved(struct reclaim_supply *supply, frame_nr frame);
 
 /*
  * Free up to `pages` pages of a node's zones up to `class_zone`. Returns the pages freed, which a
@@ -118,7 +118,7 @@ void reclaim_supply_owe(struct reclaim_supply *supply, int node, int class_zone,
 bool reclaim_supply_waits(const struct reclaim_supply *supply, int node, int class_zone);
 
 /* Whether a page is freed only as part of a larger block, and cannot move alone. */
-bool reclaim_supply_pins(const struct reclaim_supply *supply, uint32_t page);
+bool reclaim_supply_pins(const struct reclaim_supply *supply, frame_nr page);
 /* Follow the move of a page in the model. */
 void reclaim_supply_moved(struct reclaim_supply *supply, uint32_t from, uint32_t to);
 

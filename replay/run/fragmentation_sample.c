@@ -146,7 +146,7 @@ struct reserve {
 static void reserve_add(const struct model *m, uint32_t start, struct reserve *reserve)
 {
 	reserve->blocks++;
-	for (uint32_t page = start; page < block_end(m, start); page++) {
+	for (frame_nr page = start; page < block_end(m, start); page++) {
 		const struct frame *f = &m->frames[block_head(m, page)];
 
 		reserve->home += f->state == FRAME_FREE && f->list == MIGRATETYPE_RESERVE;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static bool same_block(const struct model *m, uint32_t frame, int order, int migratetype)
+static bool same_block(const struct model *m, frame_nr frame, int order, int migratetype)
 {
 	const struct frame *f;
 
@@ -18,7 +18,7 @@ static void compare_free_blocks(struct end_state_diff *a, const struct model *m,
 				const struct free_block_columns *c, size_t rows)
 {
 	for (size_t i = 0; i < rows; i++) {
-		uint32_t frame = pfn_frame(m, c->pfn[i]), next;
+		frame_nr frame = pfn_frame(m, c->pfn[i]), next;
 		bool last;
 
 		if (!c->snapshot[i])
@@ -40,7 +40,7 @@ static void compare_pcp_pages(struct end_state_diff *a, const struct model *m,
 			      const struct pcp_page_columns *c, size_t rows)
 {
 	for (size_t i = 0; i < rows; i++) {
-		uint32_t frame = pfn_frame(m, c->pfn[i]);
+		frame_nr frame = pfn_frame(m, c->pfn[i]);
 		const struct frame *f;
 
 		if (!c->snapshot[i] || c->page_order[i] > m->max_order)
@@ -59,7 +59,7 @@ static void compare_pageblocks(struct end_state_diff *a, const struct model *m,
 			       const struct pageblock_columns *c, size_t rows)
 {
 	for (size_t i = 0; i < rows; i++) {
-		uint32_t frame = pfn_frame(m, c->pfn[i]);
+		frame_nr frame = pfn_frame(m, c->pfn[i]);
 
 		if (!c->snapshot[i] || frame == NO_FRAME)
 			continue;

@@ -107,7 +107,7 @@ void confirm_miss(struct score *s, struct pending_miss *pending_miss)
 	missed(s, &pending_miss->miss);
 }
 
-void resolve_pending_miss(struct score *s, uint32_t frame, bool proof)
+void resolve_pending_miss(struct score *s, frame_nr frame, bool proof)
 {
 	struct frame *f = &s->m->frames[frame];
 	struct pending_miss *pending_miss;
@@ -189,7 +189,7 @@ void emit_asked_node(struct score *s, const struct window_event *alloc)
 		    alloc->flags);
 }
 
-void emit_block(struct score *s, int kind, uint32_t head, int order, int migratetype, uint64_t at)
+void emit_block(struct score *s, int kind, frame_nr head, int order, int migratetype, uint64_t at)
 {
 	bool moves = kind == INFERRED_KIND_ISOLATED || (kind == INFERRED_KIND_FREE && !at);
 
@@ -206,13 +206,13 @@ void emit_block(struct score *s, int kind, uint32_t head, int order, int migrate
 		      NULL);
 }
 
-void emit_isolated(struct score *s, uint32_t head, int order)
+void emit_isolated(struct score *s, frame_nr head, int order)
 {
 	emit_block(s, INFERRED_KIND_ISOLATED, head, order,
 		   s->m->frames[block_head(s->m, head)].list, 0);
 }
 
-void emit_cut(struct score *s, uint32_t first, int behind)
+void emit_cut(struct score *s, frame_nr first, int behind)
 {
 	const struct frame *f = &s->m->frames[first];
 

@@ -17,20 +17,20 @@ int guesses_new(struct score *s, struct error *err)
 	s->guesses = calloc(m->nr_frames / 64 + 1, sizeof(*s->guesses));
 	if (!s->guesses)
 		return fail(err, ENOMEM, "no memory for %u page frames", m->nr_frames);
-	for (uint32_t head = 0; head < m->nr_frames; head += 1u << m->frames[head].order)
+	for (frame_nr head = 0; head < m->nr_frames; head += 1u << m->frames[head].order)
 		if (m->frames[head].state == FRAME_FREE && frame_zone(m, head)->guessed)
 			s->guesses[head / 64] |= 1ull << head % 64;
 	return 0;
 }
 
-bool is_guess(const struct score *s, uint32_t head)
+bool is_guess(const struct score *s, frame_nr head)
 {
 	return s->guesses && s->guesses[head / 64] >> head % 64 & 1;
 }
 
-bool is_unknown(const struct score *s, uint32_t frame)
+bool is_unknown(const struct score *s, frame_nr frame)
 {
-	uint32_t head;
+	frame_nr head;
 
 	if (!s->guesses)
 		return false;

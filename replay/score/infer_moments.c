@@ -35,9 +35,9 @@ static uint64_t proved(const struct score *s, uint32_t low)
 	return back > INT32_MAX ? running : running - back;
 }
 
-void note_named(struct score *s, uint32_t frame, uint64_t row)
+void note_named(struct score *s, frame_nr frame, uint64_t row)
 {
-	uint32_t *named = &s->named[frame];
+	low_row *named = &s->named[frame];
 
 	if (!*named || (int32_t)((uint32_t)row - *named) > 0)
 		*named = (uint32_t)row ? (uint32_t)row : 1;
@@ -62,7 +62,7 @@ static uint64_t first_moment(const struct score *s)
 	return s->run->load.first ? s->run->load.first : 1;
 }
 
-uint64_t since_entry(const struct score *s, uint32_t entry)
+uint64_t since_entry(const struct score *s, frame_nr entry)
 {
 	const struct pcp *pcp = &s->m->pcps[s->m->frames[entry].list];
 	uint64_t since = first_moment(s), named = s->named[entry];
@@ -72,7 +72,7 @@ uint64_t since_entry(const struct score *s, uint32_t entry)
 	return s->drained[pcp->number] > since ? s->drained[pcp->number] : since;
 }
 
-uint64_t since_block(const struct score *s, uint32_t head, int order)
+uint64_t since_block(const struct score *s, frame_nr head, int order)
 {
 	const struct model *m = s->m;
 	uint32_t first = head & ~((2u << order) - 1), end = first + (2u << order);
@@ -82,7 +82,7 @@ uint64_t since_block(const struct score *s, uint32_t head, int order)
 		first = head;
 		end = head + (1u << order);
 	}
-	for (uint32_t frame = first; frame < end && frame < m->nr_frames; frame++) {
+	for (frame_nr frame = first; frame < end && frame < m->nr_frames; frame++) {
 		uint64_t named = s->named[frame] ? proved(s, s->named[frame]) : 0;
 
 		since = named > since ? named : since;

@@ -76,7 +76,7 @@ struct score {
 	struct divergence divergence;
 	struct pending_miss *pending_misses, *free_pending_miss;
 	uint64_t *guesses; /* [frame] a bit: free block with a guessed place on its list */
-	uint32_t *named;   /* [frame] low 32 bits of the row after its latest event; 0: none */
+	low_row *named;    /* [frame] low 32 bits of the row after its latest event; 0: none */
 	uint64_t *drained; /* [pcp] the row after its latest drain */
 	struct page_contents contents; /* since the first event */
 	struct recorded_use recorded_use;
@@ -99,13 +99,13 @@ void score_free(struct score *s);
 /* Mark the free blocks that a guess put on their lists. -ENOMEM. */
 int guesses_new(struct score *s, struct error *err);
 /* Whether the place of a free block on its list is a guess. */
-bool is_guess(const struct score *s, uint32_t head);
+bool is_guess(const struct score *s, frame_nr head);
 /* Whether the place of a page depends on facts not shown by the tape so far. */
-bool is_unknown(const struct score *s, uint32_t frame);
+bool is_unknown(const struct score *s, frame_nr frame);
 /* Whether sizes of refills and drains in a zone depend on PCP pages that the tape has not shown. */
 bool is_size_unknown(const struct score *s, const struct zone *zone);
 /* From here on the place of a block on its list is known. */
-static inline void no_guess(struct score *s, uint32_t head)
+static inline void no_guess(struct score *s, frame_nr head)
 {
 	if (s->guesses)
 		s->guesses[head / 64] &= ~(1ull << head % 64);
@@ -119,16 +119,16 @@ void moments_free(struct score *s);
 /* An event has run; it names its pages. */
 void note_event(struct score *s, const struct window_event *event);
 /* Before row `row`, an event or an inferred row names a page. */
-void note_named(struct score *s, uint32_t frame, uint64_t row);
+void note_named(struct score *s, frame_nr frame, uint64_t row);
 /* A PCP drains: its number of pages was right. */
 void note_drained(struct score *s, const struct pcp *pcp);
 /* The lowest row before which an entry of a PCP list may have left it. */
-uint64_t since_entry(const struct score *s, uint32_t entry);
+uint64_t since_entry(const struct score *s, frame_nr entry);
 /*
  * The lowest row before which a block may have been taken off the free lists, or freed. Events of
  * its buddy count as well: they may have split off the block.
  */
-uint64_t since_block(const struct score *s, uint32_t head, int order);
+uint64_t since_block(const struct score *s, frame_nr head, int order);
 
 /* findings.c */
 
@@ -149,7 +149,7 @@ void count_size(struct score *s, const struct window_event *event, struct zone *
 struct pending_miss *new_pending_miss(struct score *s, const struct miss *miss);
 void confirm_miss(struct score *s, struct pending_miss *pending_miss);
 /* The next event of a used page settles the page's part of its pending miss. */
-void resolve_pending_miss(struct score *s, uint32_t frame, bool proof);
+void resolve_pending_miss(struct score *s, frame_nr frame, bool proof);
 
 /*
  * Write an inferred row at the time of the current event. `alloc`: the later event of an
@@ -165,14 +165,14 @@ void emit_direct(struct score *s, const struct window_event *alloc, uint64_t at)
 /*
  * Write an inferred row about a block, before row `at`; 0: the current row or, for a free, earlier.
  */
-void emit_block(struct score *s, int kind, uint32_t head, int order, int migratetype, uint64_t at);
+void emit_block(struct score *s, int kind, frame_nr head, int order, int migratetype, uint64_t at);
 /* Write a row: free pages leave their list without an event. */
-void emit_isolated(struct score *s, uint32_t head, int order);
+void emit_isolated(struct score *s, frame_nr head, int order);
 /*
  * Write a row: compaction cut the list of a free block, so the block is first behind `behind`
  * entries added later.
  */
-void emit_cut(struct score *s, uint32_t first, int behind);
+void emit_cut(struct score *s, frame_nr first, int behind);
 
 /*
  * end_state_diff.c

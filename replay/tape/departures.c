@@ -103,7 +103,7 @@ static int add(struct departures *d, const struct departure *departure, struct e
 	return 0;
 }
 
-int departures_read(struct departures *d, const struct event_columns *c, size_t i, uint32_t frame,
+int departures_read(struct departures *d, const struct event_columns *c, size_t i, frame_nr frame,
 		    uint32_t put, struct error *err)
 {
 	enum {

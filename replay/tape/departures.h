@@ -20,7 +20,7 @@
 #include "tables.h"
 
 struct departure {
-	uint32_t row; /* of the alloc or drain */
+	low_row row; /* of the alloc or drain */
 	/*
 	 * The rows before which the page may have left its list with its task being preempted
 	 * afterwards: from `since`, the row after the task's previous event, to `until`, the last
@@ -30,7 +30,8 @@ struct departure {
 	uint32_t since, until;
 	uint32_t put;   /* row of the page's previous event, + 1; 0: it has none */
 	uint32_t later; /* the page's next departure: its number, + 1; 0: none */
-	uint32_t frame, gfp_flags;
+	frame_nr frame;
+	uint32_t gfp_flags;
 	int32_t pid;
 	uint16_t cpu; /* where its task ran before */
 	uint8_t kind; /* EVENT_KIND_ALLOC or EVENT_KIND_PCPU_DRAIN */
@@ -66,12 +67,12 @@ void departures_free(struct departures *d);
  * departure; UINT32_MAX: unknown. -ENOMEM.
  */
 int departures_read(struct departures *d, const struct event_columns *columns, size_t i,
-		    uint32_t frame, uint32_t put, struct error *err);
+		    frame_nr frame, uint32_t put, struct error *err);
 /* After the last row. -ENOMEM. */
 int departures_done(struct departures *d, uint32_t nr_frames, struct error *err);
 
 /* The departure whose alloc or drain is at row `row`, or NULL. */
-static inline const struct departure *departure_at(const struct departures *d, uint32_t frame,
+static inline const struct departure *departure_at(const struct departures *d, frame_nr frame,
 						   uint64_t row)
 {
 	uint32_t next = d->first ? d->first[frame] : 0;
@@ -85,7 +86,7 @@ static inline const struct departure *departure_at(const struct departures *d, u
  * The departure that ends a page's stay on a list at row `row`, or NULL. The rows that are asked
  * for may not decrease.
  */
-static inline const struct departure *departure_of(struct departures *d, uint32_t frame,
+static inline const struct departure *departure_of(struct departures *d, frame_nr frame,
 						   uint64_t row)
 {
 	uint32_t *first;

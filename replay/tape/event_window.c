@@ -28,13 +28,13 @@ void window_free(struct event_window *s)
 	free(s->coming);
 }
 
-static struct window_list *list_of(const struct event_window *s, uint32_t frame)
+static struct window_list *list_of(const struct event_window *s, frame_nr frame)
 {
 	return &s->lists[frame * 2654435761u >> (32 - HASH_BITS)];
 }
 
 /* The arriving event becomes the last of its list. */
-static void link_last(struct event_window *s, uint32_t frame)
+static void link_last(struct event_window *s, frame_nr frame)
 {
 	uint16_t place = (uint16_t)s->arrived;
 	struct window_list *list = list_of(s, frame);
@@ -88,7 +88,7 @@ void window_prepare(const struct event_window *s, int filled)
 		__builtin_prefetch(
 			list_of(s, s->ring[(s->arrived + (uint64_t)i) % WINDOW_ROOM].frame), 1);
 	for (int i = 0; i < filled; i++) {
-		uint32_t frame = s->ring[(s->arrived + (uint64_t)i) % WINDOW_ROOM].frame;
+		frame_nr frame = s->ring[(s->arrived + (uint64_t)i) % WINDOW_ROOM].frame;
 
 		__builtin_prefetch(&s->links[list_of(s, frame)->last], 1);
 	}
@@ -125,7 +125,7 @@ void window_run(struct event_window *s)
 }
 
 struct window_event *window_find_frame(const struct event_window *s,
-				       const struct window_event *after, uint32_t frame)
+				       const struct window_event *after, frame_nr frame)
 {
 	const struct window_list *list = list_of(s, frame);
 	uint16_t begin = (uint16_t)(after ? (uint64_t)(after - s->ring) : s->done);

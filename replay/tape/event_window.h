@@ -21,7 +21,7 @@ enum {
 struct window_event {
 	uint64_t at; /* row of `event` */
 	uint64_t ts;
-	uint32_t frame; /* NO_FRAME: the request got no page */
+	frame_nr frame; /* NO_FRAME: the request got no page */
 	uint32_t gfp_flags;
 	int32_t pid;
 	uint32_t next; /* distance in the ring to the next event of this CPU; 0: not read yet */
@@ -40,7 +40,7 @@ struct window_event {
  * list in the order of the tape. Places are positions in the ring and wrap with it.
  */
 struct window_link {
-	uint32_t frame;
+	frame_nr frame;
 	uint16_t earlier, later; /* distance to the neighbours; undefined at the ends */
 };
 
@@ -99,7 +99,7 @@ static inline struct window_event *window_coming(const struct event_window *s, i
 
 /* The next event of a page on any CPU: after the current one, or after `after`. */
 struct window_event *window_find_frame(const struct event_window *s,
-				       const struct window_event *after, uint32_t frame);
+				       const struct window_event *after, frame_nr frame);
 
 /* Interrupt depth of an event: 0 task, 1 softirq, 2 hardirq, 3 NMI. */
 static inline int event_depth(const struct window_event *event)

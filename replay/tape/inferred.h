@@ -29,7 +29,8 @@ struct inferred {
 	uint64_t at, ts;
 	uint64_t since;     /* lowest row before which it may have happened; `at`: it is known */
 	uint64_t event_row; /* early_alloc, direct_alloc: row of its event; else UINT64_MAX */
-	uint32_t frame, gfp_flags;
+	frame_nr frame;
+	uint32_t gfp_flags;
 	int32_t pid;
 	uint16_t cpu;
 	uint16_t ran_on; /* CPU that ran the drain */

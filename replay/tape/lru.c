@@ -26,14 +26,14 @@ void lru_free(struct lru_found *l)
 }
 
 /* 2^order old pages from `frame` were on an LRU list. */
-static void count(struct lru_found *l, const struct model *m, uint32_t frame, int order)
+static void count(struct lru_found *l, const struct model *m, frame_nr frame, int order)
 {
 	for (uint32_t i = 0; i < 1u << order; i++)
 		if (m->frames[frame + i].state == FRAME_OLD)
 			l->pages[(frame + i) >> m->pageblock_order]++;
 }
 
-static void read_row(struct lru_found *l, const struct model *m, int kind, uint32_t frame,
+static void read_row(struct lru_found *l, const struct model *m, int kind, frame_nr frame,
 		     int order)
 {
 	uint8_t *first = &l->first[frame];
@@ -54,7 +54,7 @@ void lru_read(struct lru_found *l, const struct model *m, const struct event_col
 
 	for (size_t i = 0; i < rows; i++) {
 		int order;
-		uint32_t frame = next_event_frame(m, &zone, columns, i, &order);
+		frame_nr frame = next_event_frame(m, &zone, columns, i, &order);
 
 		if (frame != NO_FRAME && l->read + i >= l->begin)
 			read_row(l, m, columns->kind[i], frame, order);
@@ -62,7 +62,7 @@ void lru_read(struct lru_found *l, const struct model *m, const struct event_col
 	l->read += rows;
 }
 
-void lru_learn(const struct model *m, uint32_t frame, uint32_t pages)
+void lru_learn(const struct model *m, frame_nr frame, uint32_t pages)
 {
 	struct pageblock *block = frame_block(m, frame);
 

@@ -28,4 +28,4 @@ void lru_read(struct lru_found *l, const struct model *m, const struct event_col
 	      size_t rows);
 
 /* Lower bound of the old pages on an LRU list in a frame's pageblock. */
-void lru_learn(const struct model *m, uint32_t frame, uint32_t pages);
+void lru_learn(const struct model *m, frame_nr frame, uint32_t pages);

@@ -39,7 +39,7 @@ void next_events_free(struct next_events *f)
 	f->bits = NULL;
 }
 
-static void settle(struct next_events *f, uint32_t frame, enum next_event next_event)
+static void settle(struct next_events *f, frame_nr frame, enum next_event next_event)
 {
 	uint32_t row = f->pending[frame];
 
@@ -58,7 +58,7 @@ static bool waits(int kind)
 }
 
 /* An event of 2^order pages; of a batched free the last event, its free_batched, counts. */
-static void read_row(struct next_events *f, uint64_t row, int kind, uint32_t frame, int order)
+static void read_row(struct next_events *f, uint64_t row, int kind, frame_nr frame, int order)
 {
 	if (kind == EVENT_KIND_FREE_BATCHED) {
 		if (f->pending[frame] && f->pending[frame] != NEXT_SETTLED)
@@ -73,11 +73,11 @@ static void read_row(struct next_events *f, uint64_t row, int kind, uint32_t fra
 		f->pending[frame] = (uint32_t)row + 1;
 }
 
-uint32_t next_event_frame(const struct model *m, const struct zone **zone,
+frame_nr next_event_frame(const struct model *m, const struct zone **zone,
 			  const struct event_columns *c, size_t i, int *order)
 {
 	uint64_t pfn = is_valid(c->pfn_valid, i) ? c->pfn[i] : UINT64_MAX;
-	uint32_t frame;
+	frame_nr frame;
 
 	*order = is_valid(c->page_order_valid, i) ? c->page_order[i] : 0;
 	if (!zone_has(*zone, pfn)) {
@@ -100,7 +100,7 @@ int next_events_read(struct next_events *f, const struct model *m, const struct 
 
 	for (size_t i = 0; i < rows && f->read < end; i++, f->read++) {
 		int order, ret;
-		uint32_t frame = next_event_frame(m, &zone, c, i, &order);
+		frame_nr frame = next_event_frame(m, &zone, c, i, &order);
 
 		ret = departures_read(&f->departures, c, i, frame,
 				      frame == NO_FRAME ? NEXT_SETTLED : f->pending[frame], err);

@@ -54,7 +54,7 @@ void next_events_free(struct next_events *f);
  * The first frame of a row's 2^order pages, or NO_FRAME if they are in no zone, or in two. `zone`
  * is where the search begins, and the zone of the pages after it.
  */
-uint32_t next_event_frame(const struct model *m, const struct zone **zone,
+frame_nr next_event_frame(const struct model *m, const struct zone **zone,
 			  const struct event_columns *columns, size_t i, int *order);
 
 /* The next rows of the table. -ENOMEM. */

@@ -36,7 +36,7 @@ static void leave(struct pageblock *block, int content)
 		block->nr_live[content - HAS_TYPE]--;
 }
 
-void page_contents_event(struct page_contents *c, const struct model *m, int kind, uint32_t frame,
+void page_contents_event(struct page_contents *c, const struct model *m, int kind, frame_nr frame,
 			 int order, int migratetype)
 {
 	int content = NO_CONTENT;

@@ -20,7 +20,7 @@ int page_contents_new(struct page_contents *c, const struct model *m, struct err
 void page_contents_free(struct page_contents *c);
 
 /* An event about 2^order pages from `frame`. Only allocations have a migratetype. */
-void page_contents_event(struct page_contents *c, const struct model *m, int kind, uint32_t frame,
+void page_contents_event(struct page_contents *c, const struct model *m, int kind, frame_nr frame,
 			 int order, int migratetype);
 
 /* The pageblocks' types are those of the model now. */

@@ -6,8 +6,7 @@
 
 enum { FIRST_ROOM = 1 << 12 };
 
-int preempted_frees_add(struct preempted_frees *p, uint32_t row, uint32_t resumed,
-			struct error *err)
+int preempted_frees_add(struct preempted_frees *p, low_row row, uint32_t resumed, struct error *err)
 {
 	if (p->nr == p->room) {
 		size_t room = p->room ? 2 * p->room : FIRST_ROOM;

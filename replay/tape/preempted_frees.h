@@ -16,12 +16,13 @@
 #pragma once
 
 #include "error.h"
+#include "model/model.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 struct preempted_free {
-	uint32_t row;     /* of the free */
+	low_row row;      /* of the free */
 	uint32_t resumed; /* of the task's next event */
 };
 
@@ -31,7 +32,7 @@ struct preempted_frees {
 };
 
 /* Add one. -ENOMEM. */
-int preempted_frees_add(struct preempted_frees *p, uint32_t row, uint32_t resumed,
+int preempted_frees_add(struct preempted_frees *p, low_row row, uint32_t resumed,
 			struct error *err);
 /* After the last one. */
 void preempted_frees_sort(struct preempted_frees *p);

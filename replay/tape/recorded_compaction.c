@@ -143,7 +143,7 @@ static int capture_order(const struct model *m, const struct compactor *task)
 static void begin(struct recorded_compactions *c, const struct model *m, struct compactor *task,
 		  const struct recorded_compaction_row *row)
 {
-	uint32_t frame = pfn_frame(m, row->start_pfn);
+	frame_nr frame = pfn_frame(m, row->start_pfn);
 
 	c->nr_running -= task->running;
 	task->running = frame != NO_FRAME;
@@ -241,7 +241,7 @@ static void begin_supply(struct recorded_compactions *c, struct model *m, struct
 }
 
 void recorded_compaction_freed(struct recorded_compactions *c, struct model *m, int32_t pid,
-			       uint32_t frame, int order,
+			       frame_nr frame, int order,
 			       const struct recorded_compaction_sink *sink)
 {
 	struct compactor *task = compactor_of(c, pid);

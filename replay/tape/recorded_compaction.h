@@ -75,12 +75,12 @@ struct recorded_compactions {
 struct recorded_compaction_sink {
 	void *self;
 	/* The task took 2^order free pages off their list of `migratetype`. */
-	void (*isolated)(void *self, const struct compactor *task, uint32_t head, int order,
+	void (*isolated)(void *self, const struct compactor *task, frame_nr head, int order,
 			 int migratetype);
 	/* A list was rotated: `first` is its head now. */
 	void (*cut)(void *self, const struct compactor *task, uint32_t first);
 	/* Whether a free chunk left its list without an event: above 0 yes, below 0 no. */
-	int (*left)(void *self, uint32_t head);
+	int (*left)(void *self, frame_nr head);
 	/* A scanner took `pages`; `exactly`: the model could follow it. */
 	void (*followed)(void *self, struct zone *zone, uint64_t pages, bool exactly);
 };
@@ -117,7 +117,7 @@ void recorded_compaction_follow(struct recorded_compactions *c, struct model *m,
  * used up, the task searches for more (compaction_alloc).
  */
 void recorded_compaction_freed(struct recorded_compactions *c, struct model *m, int32_t pid,
-			       uint32_t frame, int order,
+			       frame_nr frame, int order,
 			       const struct recorded_compaction_sink *sink);
 
 /* recorded_compaction_scan.c: the scanners. */

@@ -12,7 +12,7 @@ enum {
 };
 
 /* __isolate_free_page: a chunk leaves its list; most of a block is MOVABLE from then on. */
-static void isolate(struct model *m, struct compactor *task, uint32_t head,
+static void isolate(struct model *m, struct compactor *task, frame_nr head,
 		    const struct recorded_compaction_sink *sink)
 {
 	int order = m->frames[head].order, type = m->frames[head].list;
@@ -47,7 +47,7 @@ static struct scan scan_range(struct model *m, const struct zone *zone,
 			      const struct recorded_compaction_row *row,
 			      const struct taking *taking)
 {
-	uint32_t frame = pfn_frame(m, row->start_pfn), end;
+	frame_nr frame = pfn_frame(m, row->start_pfn), end;
 	struct scan scan = {0};
 
 	end = row->end_pfn - row->start_pfn < zone->end - frame
@@ -120,8 +120,8 @@ static unsigned int scan_limit(const struct compactor *task)
  * Search one list from its tail. Returns the entry where the search stops; `found`: the entry
  * suits.
  */
-static uint32_t search_list(const struct model *m, uint32_t list, uint64_t low_pfn,
-			    uint64_t min_pfn, unsigned int *limit, struct search *search)
+static uint32_t search_list(const struct model *m, list_nr list, uint64_t low_pfn, uint64_t min_pfn,
+			    unsigned int *limit, struct search *search)
 {
 	const struct frame *f = m->frames;
 	uint32_t best = NO_FRAME, entry;
@@ -242,7 +242,8 @@ static void find_left(const struct model *m, const struct compactor *task,
 {
 	enum { LOOK_AT = 1024 };
 	const struct frame *f = m->frames;
-	uint32_t list, entry, may_have = NO_FRAME;
+	frame_nr entry, may_have = NO_FRAME;
+	list_nr list;
 	int order = 0, looked = 0;
 
 	search->found = NO_FRAME;
@@ -275,7 +276,7 @@ static void apply_search(struct model *m, struct compactor *task, const struct s
 			 bool taken, const struct recorded_compaction_sink *sink)
 {
 	for (int order = 0; order < NR_PAGE_ORDERS; order++) {
-		uint32_t list = free_list(task->zone, order, MIGRATETYPE_MOVABLE);
+		list_nr list = free_list(task->zone, order, MIGRATETYPE_MOVABLE);
 		uint32_t first = search->cuts[order];
 
 		if (first == NO_FRAME || m->frames[list].next == first)
@@ -380,7 +381,7 @@ bool recorded_compaction_search(struct recorded_compactions *c, struct model *m,
 }
 
 /* Entries up to `last` go to the tail of their list. */
-static void move_to_tail(struct model *m, struct compactor *task, uint32_t list, uint32_t last,
+static void move_to_tail(struct model *m, struct compactor *task, list_nr list, uint32_t last,
 			 const struct recorded_compaction_sink *sink)
 {
 	uint32_t first = m->frames[last].next;
@@ -413,10 +414,10 @@ void recorded_compaction_find_source(struct model *m, struct compactor *task, ui
 	high_pfn = (task->migrate_pfn + distance) & ~block;
 	for (int order = task->order - 1; order >= COSTLY_ORDER && !found && looked < limit;
 	     order--) {
-		uint32_t list = free_list(task->zone, order, MIGRATETYPE_MOVABLE);
+		list_nr list = free_list(task->zone, order, MIGRATETYPE_MOVABLE);
 		const struct frame *f = m->frames;
 
-		for (uint32_t entry = f[list].next; entry != list; entry = f[entry].next) {
+		for (frame_nr entry = f[list].next; entry != list; entry = f[entry].next) {
 			uint64_t pfn = frame_pfn(m, entry);
 
 			found = looked < limit && pfn < high_pfn && (pfn & ~block) == scanned;

@@ -41,7 +41,7 @@ static struct waiting *request(const struct requests *q, uint64_t number)
 			number % REQUESTS_CHUNK];
 }
 
-static uint32_t *latest_free(const struct requests *q, uint32_t frame)
+static uint32_t *latest_free(const struct requests *q, frame_nr frame)
 {
 	return &q->latest[frame * 2654435761u >> (32 - HASH_BITS)];
 }
@@ -50,7 +50,7 @@ static uint32_t *latest_free(const struct requests *q, uint32_t frame)
  * Request `number`, a free_batched, arrives: the latest waiting free of its page, or NULL.
  * Numbers are the low halves; a list ends with the first free too old to wait.
  */
-static struct waiting *find_free(const struct requests *q, uint32_t frame, uint64_t number)
+static struct waiting *find_free(const struct requests *q, frame_nr frame, uint64_t number)
 {
 	uint32_t free = *latest_free(q, frame), age = 0;
 
@@ -191,7 +191,7 @@ static inline __attribute__((always_inline)) bool read_row(struct requests *q, s
 	unsigned kind = c->kind[i], row = i & 63;
 	unsigned order = valid->page_order >> row & 1 ? c->page_order[i] : 0;
 	uint64_t ts = c->ts[i], pfn = plain || valid->pfn >> row & 1 ? c->pfn[i] : UINT64_MAX;
-	uint32_t frame;
+	frame_nr frame;
 
 	e->moment.ts = ts;
 	e->moment.pid = c->pid[i];

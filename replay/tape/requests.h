@@ -23,7 +23,7 @@ enum {
 /* 32 bytes, because the loop reads and writes it millions of times. */
 struct waiting {
 	struct moment moment;
-	uint32_t frame; /* frame of the recorded pfn; NO_FRAME if the row has no pfn */
+	frame_nr frame; /* frame of the recorded pfn; NO_FRAME if the row has no pfn */
 	union {
 		uint32_t gfp_flags; /* alloc */
 		uint32_t older;     /* free: the previous one in its list */

@@ -158,7 +158,7 @@ int snapshot_load_pageblock(struct model *m, const struct pageblock_columns *col
 			    struct error *err)
 {
 	for (size_t i = 0; i < rows; i++) {
-		uint32_t frame = pfn_frame(m, columns->pfn[i]);
+		frame_nr frame = pfn_frame(m, columns->pfn[i]);
 		struct pageblock *block;
 
 		if (columns->snapshot[i])
@@ -189,7 +189,7 @@ int snapshot_load_pageblock(struct model *m, const struct pageblock_columns *col
 static int claim_old(struct model *m, const char *table, uint64_t pfn, int order, uint32_t *out,
 		     struct error *err)
 {
-	uint32_t frame = pfn_frame(m, pfn);
+	frame_nr frame = pfn_frame(m, pfn);
 	const struct zone *zone;
 
 	if (order > m->max_order)
@@ -219,9 +219,9 @@ static int claim_old(struct model *m, const char *table, uint64_t pfn, int order
 }
 
 /* Free a block of the snapshot; buddies that were freed while the snapshot was read merge. */
-static void add_free(struct model *m, uint32_t frame, int order, int migratetype)
+static void add_free(struct model *m, frame_nr frame, int order, int migratetype)
 {
-	uint32_t buddy = frame ^ (1u << order);
+	frame_nr buddy = frame ^ (1u << order);
 	struct zone *zone = frame_zone(m, frame);
 
 	if (order < m->max_order && m->frames[buddy].state == FRAME_FREE &&
@@ -236,7 +236,7 @@ int snapshot_load_free_block(struct model *m, const struct free_block_columns *c
 			     struct error *err)
 {
 	for (size_t i = 0; i < rows; i++) {
-		uint32_t frame;
+		frame_nr frame;
 		int ret;
 
 		if (columns->snapshot[i])
@@ -257,7 +257,7 @@ int snapshot_load_block_guess(struct model *m, const struct block_guess_columns 
 			      size_t rows, struct error *err)
 {
 	for (size_t i = 0; i < rows; i++) {
-		uint32_t frame;
+		frame_nr frame;
 		int ret;
 
 		if (columns->snapshot[i])
@@ -279,7 +279,7 @@ int snapshot_load_pcp_page(struct model *m, const struct pcp_page_columns *colum
 		int order = columns->page_order[i], type = columns->migratetype[i];
 		uint64_t pages;
 		struct zone *zone;
-		uint32_t frame;
+		frame_nr frame;
 		int ret;
 
 		if (columns->snapshot[i])
@@ -303,9 +303,9 @@ int snapshot_load_pcp_page(struct model *m, const struct pcp_page_columns *colum
 }
 
 /* Cut a free chunk so that the pageblock of `page` is apart from its neighbours. */
-static void split_free(struct model *m, struct zone *zone, uint32_t page)
+static void split_free(struct model *m, struct zone *zone, frame_nr page)
 {
-	uint32_t head = block_head(m, page);
+	frame_nr head = block_head(m, page);
 	struct frame *f = m->frames;
 
 	while (f[head].state == FRAME_FREE && f[head].order > m->pageblock_order) {
@@ -325,7 +325,7 @@ static void set_reserve_blocks(struct model *m, struct zone *zone)
 	int want = owner->ops->reserve_blocks(owner, m, zone);
 	uint32_t pages = 1u << m->pageblock_order;
 
-	for (uint32_t page = zone->start; page < zone->end; page += pages) {
+	for (frame_nr page = zone->start; page < zone->end; page += pages) {
 		uint32_t start = page & ~(pages - 1);
 		int type = frame_block(m, page)->migratetype, other;
 
@@ -352,7 +352,7 @@ void snapshot_complete(struct model *m)
 		struct zone *zone = &m->zones[i];
 		bool by_block = zone->guessed || m->kernel->drained_type == DRAINED_BLOCK;
 
-		for (uint32_t frame = zone->base; frame < zone->end;) {
+		for (frame_nr frame = zone->base; frame < zone->end;) {
 			int type = frame_block(m, frame)->migratetype;
 			struct frame *f = &m->frames[frame];
 
@@ -460,7 +460,7 @@ static void write_pcp_pages(const struct model *m, const struct pcp *pcp, struct
 	const struct zone *zone = &m->zones[pcp->zone];
 
 	for (int list = 0; list < m->nr_pcp_lists; list++) {
-		uint32_t head = pcp->heads + (uint32_t)list;
+		frame_nr head = pcp->heads + (uint32_t)list;
 		int order, type;
 
 		pcp_list_of(m, list, &order, &type);
@@ -481,7 +481,7 @@ static void write_pcp_pages(const struct model *m, const struct pcp *pcp, struct
 static void write_free_list(const struct model *m, const struct zone *zone, int order, int type,
 			    struct output *const outputs[NR_END], uint64_t ts)
 {
-	uint32_t list = free_list(zone, order, type);
+	list_nr list = free_list(zone, order, type);
 
 	if (zone->nr_free[order][type] || type <= MIGRATETYPE_HIGHATOMIC) {
 		struct free_area_columns *columns;

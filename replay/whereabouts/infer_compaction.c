@@ -6,13 +6,13 @@
 
 #include "model/buddy.h"
 
-static void mark_isolated(struct model *m, const struct compactor *task, uint32_t frame)
+static void mark_isolated(struct model *m, const struct compactor *task, frame_nr frame)
 {
 	m->frames[frame].list = ISOLATED;
 	m->frames[frame].next = task->run;
 }
 
-static void isolated(void *self, const struct compactor *task, uint32_t head, int order,
+static void isolated(void *self, const struct compactor *task, frame_nr head, int order,
 		     int migratetype)
 {
 	struct whereabouts *where = self;
@@ -41,7 +41,7 @@ static void cut(void *self, const struct compactor *task, uint32_t first)
 }
 
 /* The next event of a page that compaction takes is its free. */
-static int left(void *self, uint32_t head)
+static int left(void *self, frame_nr head)
 {
 	const struct whereabouts *where = self;
 	const struct window_event *next = window_find_frame(where->window, NULL, head);

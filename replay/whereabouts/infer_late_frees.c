@@ -57,13 +57,13 @@ struct waiting_free {
 	const struct window_event *event;
 	struct zone *zone;
 	struct pcp *pcp;
-	uint32_t list;
+	list_nr list;
 	struct leaving leaving;
 	uint64_t by; /* the row before which it is on the list */
 };
 
-static uint32_t list_of_free(const struct whereabouts *where, const struct pcp *pcp,
-			     const struct window_event *free)
+static list_nr list_of_free(const struct whereabouts *where, const struct pcp *pcp,
+			    const struct window_event *free)
 {
 	const struct model *m = where->m;
 
@@ -301,12 +301,12 @@ bool joins_late(struct whereabouts *where, const struct window_event *free, stru
 }
 
 /* Whether a page is one of a free's. */
-static bool is_freed_by(const struct window_event *free, uint32_t frame)
+static bool is_freed_by(const struct window_event *free, frame_nr frame)
 {
 	return frame - free->frame < 1u << free->order;
 }
 
-bool late_free_due(struct late_frees *late, uint64_t at, uint32_t of, struct window_event *free)
+bool late_free_due(struct late_frees *late, uint64_t at, frame_nr of, struct window_event *free)
 {
 	bool found = false;
 	int left = 0;
@@ -343,7 +343,7 @@ static void take_back(struct whereabouts *where, struct doubtful_free *d)
 	d->by = 0;
 }
 
-bool take_back_entry(struct whereabouts *where, uint32_t entry)
+bool take_back_entry(struct whereabouts *where, frame_nr entry)
 {
 	struct doubtful_free *all = where->late_frees.doubtful;
 

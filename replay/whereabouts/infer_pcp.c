@@ -16,25 +16,25 @@ void take_early(struct whereabouts *where, struct window_event *alloc)
 	alloc->taken = alloc->exact = true;
 }
 
-void take_unseen(struct whereabouts *where, uint32_t entry, int migratetype, uint64_t at)
+void take_unseen(struct whereabouts *where, frame_nr entry, int migratetype, uint64_t at)
 {
 	remove_entry(where, entry, REMOVED_UNSEEN,
 		     &(struct removed){.at = at, .migratetype = migratetype});
 }
 
 /* The list of a PCP entry, or NO_FRAME if it is not found. */
-static uint32_t list_of(struct whereabouts *where, uint32_t entry)
+static list_nr list_of(struct whereabouts *where, frame_nr entry)
 {
 	while (entry < where->m->nr_frames && may_search(where))
 		entry = where->m->frames[entry].prev;
 	return entry < where->m->nr_frames ? NO_FRAME : entry;
 }
 
-void take_down_to(struct whereabouts *where, uint32_t top, uint32_t entry)
+void take_down_to(struct whereabouts *where, frame_nr top, frame_nr entry)
 {
 	const struct model *m = where->m;
 	uint64_t at = left_before(where, top);
-	uint32_t list = list_of(where, top);
+	list_nr list = list_of(where, top);
 
 	for (bool last = false; !last;) {
 		uint32_t next = m->frames[top].next;
@@ -49,10 +49,10 @@ void take_down_to(struct whereabouts *where, uint32_t top, uint32_t entry)
 	}
 }
 
-void take_buried(struct whereabouts *where, uint32_t entry)
+void take_buried(struct whereabouts *where, frame_nr entry)
 {
 	const struct model *m = where->m;
-	uint32_t top = entry, above;
+	frame_nr top = entry, above;
 
 	while ((above = m->frames[top].prev) < m->nr_frames && !where->pushed[above])
 		top = above;
@@ -60,7 +60,7 @@ void take_buried(struct whereabouts *where, uint32_t entry)
 }
 
 bool take_inferred(struct whereabouts *where, const struct window_event *event, struct pcp *pcp,
-		   uint32_t entry, int migratetype)
+		   frame_nr entry, int migratetype)
 {
 	int order = where->m->frames[entry].order;
 	struct window_event *alloc = find_alloc(where, event, entry, order, LATE_WITHIN);
@@ -80,7 +80,7 @@ bool take_inferred(struct whereabouts *where, const struct window_event *event, 
 }
 
 /* Whether the free that runs has put an entry onto its list. */
-static bool is_just_freed(const struct whereabouts *where, uint32_t entry)
+static bool is_just_freed(const struct whereabouts *where, frame_nr entry)
 {
 	return where->pushed[entry] == (uint32_t)window_at(where->window, where->window->done)->at;
 }
@@ -89,15 +89,15 @@ static bool is_just_freed(const struct whereabouts *where, uint32_t entry)
  * Find an entry whose next event is a free, below an entry with another next event: the lower one
  * was allocated before the free of the upper one. Entries on top may be allocated later.
  */
-static uint32_t find_departed(struct whereabouts *where, const struct pcp *pcp, int type)
+static frame_nr find_departed(struct whereabouts *where, const struct pcp *pcp, int type)
 {
 	const struct model *m = where->m;
-	uint32_t list = pcp_list(m, pcp, 0, type);
+	list_nr list = pcp_list(m, pcp, 0, type);
 	bool below = false;
 
 	if (!where->next_events.bits)
 		return NO_FRAME;
-	for (uint32_t entry = m->frames[list].next; entry != list && may_search(where);
+	for (frame_nr entry = m->frames[list].next; entry != list && may_search(where);
 	     entry = m->frames[entry].next) {
 		bool departs =
 			where->pushed[entry] &&
@@ -116,10 +116,10 @@ static void take_freed_next(struct whereabouts *where, struct pcp *pcp)
 	struct model *m = where->m;
 
 	for (int type = MIGRATETYPE_UNMOVABLE; type <= MIGRATETYPE_RECLAIMABLE; type++) {
-		uint32_t list = pcp_list(m, pcp, 0, type), next;
+		list_nr list = pcp_list(m, pcp, 0, type), next;
 		int left = FIRST_ENTRIES;
 
-		for (uint32_t entry = m->frames[list].next; entry != list && left--; entry = next) {
+		for (frame_nr entry = m->frames[list].next; entry != list && left--; entry = next) {
 			next = m->frames[entry].next;
 			if (is_freed_next(where, entry) && !is_just_freed(where, entry))
 				take_unseen(where, entry, type, 0);
@@ -138,7 +138,7 @@ bool take_proved(struct whereabouts *where, struct pcp *pcp)
 	if (is_size_unknown(where->score, &where->m->zones[pcp->zone]))
 		return false;
 	for (int i = 0; i < 3 && pcp->count == before; i++) {
-		uint32_t entry = find_departed(where, pcp, types[i]);
+		frame_nr entry = find_departed(where, pcp, types[i]);
 
 		if (entry != NO_FRAME)
 			take_unseen(where, entry, types[i], left_before(where, entry));

@@ -15,7 +15,7 @@ bool may_be_at(const struct departure *d, uint64_t at)
 	return at >= d->since && at <= d->until;
 }
 
-const struct departure *preempted_alloc(struct whereabouts *where, uint32_t list, uint32_t entry)
+const struct departure *preempted_alloc(struct whereabouts *where, list_nr list, frame_nr entry)
 {
 	const struct model *m = where->m;
 	uint64_t row = running_row(where);
@@ -67,7 +67,7 @@ const struct departure *own_departure(struct whereabouts *where, const struct wi
 }
 
 /* Whether later events show that an entry is still on its list. */
-static bool stays(struct whereabouts *where, uint32_t entry)
+static bool stays(struct whereabouts *where, frame_nr entry)
 {
 	uint64_t row = running_row(where);
 	const struct departure *d = departure_of(&where->next_events.departures, entry, row);
@@ -79,10 +79,10 @@ static bool stays(struct whereabouts *where, uint32_t entry)
 	return next && (next->kind == EVENT_KIND_PCPU_DRAIN || next->kind == EVENT_KIND_ALLOC);
 }
 
-uint32_t staying_above(struct whereabouts *where, uint32_t entry)
+frame_nr staying_above(struct whereabouts *where, frame_nr entry)
 {
 	const struct model *m = where->m;
-	uint32_t above = entry;
+	frame_nr above = entry;
 
 	while ((above = m->frames[above].prev) < m->nr_frames && may_search(where))
 		if (stays(where, above))
@@ -90,7 +90,7 @@ uint32_t staying_above(struct whereabouts *where, uint32_t entry)
 	return NO_FRAME;
 }
 
-const struct departure *refilled_for(struct whereabouts *where, uint32_t frame,
+const struct departure *refilled_for(struct whereabouts *where, frame_nr frame,
 				     const struct window_event *last)
 {
 	const struct departure *d = departure_of(&where->next_events.departures, frame, last->at);
@@ -107,7 +107,7 @@ const struct departure *refilled_for(struct whereabouts *where, uint32_t frame,
  * Whether a page put onto a PCP list by the current event is still there when the event of
  * `below` comes, or is drained: then the page below it on the list left first.
  */
-static bool outlasts(struct whereabouts *where, uint32_t page, const struct departure *below)
+static bool outlasts(struct whereabouts *where, frame_nr page, const struct departure *below)
 {
 	uint64_t row = running_row(where);
 	const struct departure *d = departure_of(&where->next_events.departures, page, row);
@@ -120,11 +120,11 @@ static bool outlasts(struct whereabouts *where, uint32_t page, const struct depa
 			(next->kind == EVENT_KIND_ALLOC && next->at > below->row));
 }
 
-void take_preempted_below(struct whereabouts *where, uint32_t list, uint32_t page)
+void take_preempted_below(struct whereabouts *where, list_nr list, frame_nr page)
 {
 	const struct model *m = where->m;
 	const struct departure *d;
-	uint32_t entry = m->frames[list].next;
+	frame_nr entry = m->frames[list].next;
 
 	if (!where->next_events.departures.first || entry == list)
 		return;
@@ -146,12 +146,12 @@ static bool was_there(const struct pcp *pcp, const struct departure *d)
 
 /* The first such entry of a list, or NULL. */
 static const struct departure *likely_preempted(struct whereabouts *where, const struct pcp *pcp,
-						uint32_t list)
+						list_nr list)
 {
 	const struct model *m = where->m;
 	int left = FIRST_ENTRIES;
 
-	for (uint32_t entry = m->frames[list].next; entry != list && left--;
+	for (frame_nr entry = m->frames[list].next; entry != list && left--;
 	     entry = m->frames[entry].next) {
 		const struct departure *d = preempted_alloc(where, list, entry);
 

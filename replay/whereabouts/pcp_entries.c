@@ -8,7 +8,7 @@
 enum { NO_REPAIR = -1 };
 
 struct window_event *find_alloc(const struct whereabouts *where, const struct window_event *after,
-				uint32_t frame, int order, int within)
+				frame_nr frame, int order, int within)
 {
 	for (struct window_event *s = window_next(where->window, after); s && within--;
 	     s = window_next(where->window, s)) {
@@ -19,18 +19,18 @@ struct window_event *find_alloc(const struct whereabouts *where, const struct wi
 	return NULL;
 }
 
-bool is_freed_next(const struct whereabouts *where, uint32_t frame)
+bool is_freed_next(const struct whereabouts *where, frame_nr frame)
 {
 	const struct window_event *next = window_find_frame(where->window, NULL, frame);
 
 	return next && (next->kind == EVENT_KIND_FREE || next->kind == EVENT_KIND_FREE_BATCHED);
 }
 
-uint32_t list_of_entry(const struct model *m, const struct pcp *pcp,
-		       const struct window_event *drain)
+list_nr list_of_entry(const struct model *m, const struct pcp *pcp,
+		      const struct window_event *drain)
 {
 	const struct frame *f = m->frames;
-	uint32_t entry = drain->frame;
+	frame_nr entry = drain->frame;
 
 	if (f[entry].state != FRAME_PCP || &m->pcps[f[entry].list] != pcp)
 		return pcp_list(m, pcp, drain->order, drain->migratetype);
@@ -43,7 +43,7 @@ uint32_t list_of_entry(const struct model *m, const struct pcp *pcp,
  * Whether an entry may have left its list by now: it has no later event, or its next event is a
  * free. If so, lower entries could leave after it was added.
  */
-static bool may_have_left(const struct whereabouts *where, uint32_t entry)
+static bool may_have_left(const struct whereabouts *where, frame_nr entry)
 {
 	enum next_event next_event;
 
@@ -53,9 +53,9 @@ static bool may_have_left(const struct whereabouts *where, uint32_t entry)
 	return next_event == NEXT_IS_FREE || next_event == NEXT_NONE;
 }
 
-uint64_t left_before(const struct whereabouts *where, uint32_t entry)
+uint64_t left_before(const struct whereabouts *where, frame_nr entry)
 {
-	uint32_t above = where->m->frames[entry].prev;
+	frame_nr above = where->m->frames[entry].prev;
 
 	while (above < where->m->nr_frames && where->pushed[above] && may_have_left(where, above))
 		above = where->m->frames[above].prev;
@@ -113,7 +113,7 @@ static uint64_t max_row(uint64_t one, uint64_t other)
 	return one > other ? one : other;
 }
 
-static void emit_removal(struct whereabouts *where, uint32_t entry, const struct removed *removed)
+static void emit_removal(struct whereabouts *where, frame_nr entry, const struct removed *removed)
 {
 	struct inferred row = {.at = removed->at,
 			       .since = max_row(removed->since, since_entry(where->score, entry))};
@@ -130,7 +130,7 @@ static void emit_removal(struct whereabouts *where, uint32_t entry, const struct
 	emit_inferred(where->score, row, removed->alloc);
 }
 
-void remove_entry(struct whereabouts *where, uint32_t entry, enum removal why,
+void remove_entry(struct whereabouts *where, frame_nr entry, enum removal why,
 		  const struct removed *removed)
 {
 	struct model *m = where->m;

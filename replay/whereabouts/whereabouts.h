@@ -89,7 +89,7 @@ struct whereabouts {
 	 * page that awaits its alloc, the event that took it. 0: none, or a later event of the page
 	 * ran.
 	 */
-	uint32_t *pushed;
+	low_row *pushed;
 	int64_t search_left; /* list entries that searches may still look at: may_search() */
 };
 
@@ -103,7 +103,7 @@ static inline bool may_search(struct whereabouts *where)
 }
 
 /* The last row of `event` up to the current one whose low 32 bits are `low`. */
-static inline uint64_t row_of(const struct whereabouts *where, uint32_t low)
+static inline uint64_t row_of(const struct whereabouts *where, low_row low)
 {
 	uint64_t running = window_at(where->window, where->window->done)->at;
 
@@ -125,22 +125,22 @@ void whereabouts_free(struct whereabouts *where);
 
 /* The alloc of a page among the next `within` events of the CPU, or NULL. */
 struct window_event *find_alloc(const struct whereabouts *where, const struct window_event *after,
-				uint32_t frame, int order, int within);
+				frame_nr frame, int order, int within);
 /* Whether the next event of a page is a free: the page was allocated without an event. */
-bool is_freed_next(const struct whereabouts *where, uint32_t frame);
+bool is_freed_next(const struct whereabouts *where, frame_nr frame);
 /*
  * The list of a drained page: the list in the model if the page is on one, because the type of its
  * pageblock may have changed since; else the list of that type.
  */
-uint32_t list_of_entry(const struct model *m, const struct pcp *pcp,
-		       const struct window_event *drain);
+list_nr list_of_entry(const struct model *m, const struct pcp *pcp,
+		      const struct window_event *drain);
 /* Whether an alloc's page is the next entry of its CPU's PCP. Sets `pcp` if that has its list. */
 bool is_first_entry(const struct model *m, const struct window_event *alloc, struct pcp **pcp);
 /*
  * The tape now shows that an entry left its list without an event. It was first on the list then,
  * so it left before the free of the entry above it. Returns the row of that free, or 0.
  */
-uint64_t left_before(const struct whereabouts *where, uint32_t entry);
+uint64_t left_before(const struct whereabouts *where, frame_nr entry);
 /* Why an entry leaves its PCP list. */
 enum removal {
 	REMOVED_FOR_ALLOC, /* its alloc is the current event */
@@ -161,7 +161,7 @@ struct removed {
  * page as the cause has them. `removed`: NULL without a row, as for REMOVED_FOR_ALLOC and
  * REMOVED_LATE_FREE.
  */
-void remove_entry(struct whereabouts *where, uint32_t entry, enum removal why,
+void remove_entry(struct whereabouts *where, frame_nr entry, enum removal why,
 		  const struct removed *removed);
 /* Handle an event of a page that was on a PCP list before the start. */
 void saw_pcp_page(struct whereabouts *where, const struct window_event *event);
@@ -213,7 +213,7 @@ bool pcp_lock_remote_ended(const struct whereabouts *where, const struct window_
  * The later alloc of an entry of a PCP list, if a preempted task may already have taken the entry;
  * else NULL.
  */
-const struct departure *preempted_alloc(struct whereabouts *where, uint32_t list, uint32_t entry);
+const struct departure *preempted_alloc(struct whereabouts *where, list_nr list, frame_nr entry);
 /* The event of such an alloc, as if on the CPU of the entry's list. */
 struct window_event event_of_departure(const struct departure *d, uint16_t cpu);
 /* Whether the page may have left its list before row `at`. */
@@ -223,18 +223,18 @@ void take_preempted(struct whereabouts *where, const struct departure *d, uint64
 /* The departure of the running alloc, if its task may have been preempted before; else NULL. */
 const struct departure *own_departure(struct whereabouts *where, const struct window_event *alloc);
 /* The lowest entry above another on its list that later events show there, or NO_FRAME. */
-uint32_t staying_above(struct whereabouts *where, uint32_t entry);
+frame_nr staying_above(struct whereabouts *where, frame_nr entry);
 /*
  * The late alloc that caused a refill, or took a page past the PCP, or NULL. `frame`: the first
  * page; `last`: the last event of the refill.
  */
-const struct departure *refilled_for(struct whereabouts *where, uint32_t frame,
+const struct departure *refilled_for(struct whereabouts *where, frame_nr frame,
 				     const struct window_event *last);
 /*
  * A page is about to go onto a PCP list. Take the first entries of the list that preempted tasks
  * must have taken by now, because the page will still be before them when their events come.
  */
-void take_preempted_below(struct whereabouts *where, uint32_t list, uint32_t page);
+void take_preempted_below(struct whereabouts *where, list_nr list, frame_nr page);
 /*
  * A PCP should have drained and did not. If the kernel preempts, take a page that a preempted task
  * may have taken.
@@ -246,12 +246,12 @@ void take_likely_preempted(struct whereabouts *where, struct pcp *pcp);
 /* Whether the page of a free joins its PCP list later: it then waits in `late_frees`. */
 bool joins_late(struct whereabouts *where, const struct window_event *free, struct pcp *pcp);
 /* Remove the first free before row `at`, or of the page `of`; false: there is none. */
-bool late_free_due(struct late_frees *late, uint64_t at, uint32_t of, struct window_event *free);
+bool late_free_due(struct late_frees *late, uint64_t at, frame_nr of, struct window_event *free);
 /*
  * An entry, or the latest entry of a PCP, may have joined its list too early: nothing showed when.
  * If so, take it off the list until its task's next event. take_back_entry(): returns whether.
  */
-bool take_back_entry(struct whereabouts *where, uint32_t entry);
+bool take_back_entry(struct whereabouts *where, frame_nr entry);
 void take_back_latest(struct whereabouts *where, const struct pcp *pcp);
 
 /* infer_pcp.c */
@@ -259,18 +259,18 @@ void take_back_latest(struct whereabouts *where, const struct pcp *pcp);
 /* Take an entry that is first on its PCP list now, before the event of its alloc. */
 void take_early(struct whereabouts *where, struct window_event *alloc);
 /* Take an entry that left its list without an event, before row `at`; 0: the current row. */
-void take_unseen(struct whereabouts *where, uint32_t entry, int migratetype, uint64_t at);
+void take_unseen(struct whereabouts *where, frame_nr entry, int migratetype, uint64_t at);
 /* Take all entries of a list from `top` down to `entry`, which left without an event. */
-void take_down_to(struct whereabouts *where, uint32_t top, uint32_t entry);
+void take_down_to(struct whereabouts *where, frame_nr top, frame_nr entry);
 /* Take an entry that left without an event, and those above it from the same refill. */
-void take_buried(struct whereabouts *where, uint32_t entry);
+void take_buried(struct whereabouts *where, frame_nr entry);
 /*
  * Take an entry that stands before the allocated one on the list: it was allocated earlier, and its
  * alloc event comes later or does not exist. Returns whether the tape proves that without this
  * alloc.
  */
 bool take_inferred(struct whereabouts *where, const struct window_event *event, struct pcp *pcp,
-		   uint32_t entry, int migratetype);
+		   frame_nr entry, int migratetype);
 /*
  * The PCP should have drained and did not: it holds fewer pages than the model has. Take the first
  * entries that the tape proves to be allocated without an event. Returns whether there are any.
