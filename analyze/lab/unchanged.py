@@ -7,11 +7,9 @@
 
 PAGETAPE is the command of an install, such as BUILD/.venv/bin/pagetape. Both installs replay
 every tape under several policies and reclaim modes, validate it, and play all tapes in one
-sweep. The program first translates names of tables, columns, labels and counters that the
-second install changed, by its table of renames. Then every table must have the same
-columns, types, values and nulls, and every --json answer the same numbers. An enum may
-get labels at its end. Text for people
-may change: only the numbers in it are compared. The exit status is 1 on any difference.
+sweep. Every table must have the same columns, types, values and nulls, and every --json
+answer the same numbers. An enum may get labels at its end. Text for people may change: only
+the numbers in it are compared. The exit status is 1 on any difference.
 
 DIR retains the outputs of the first install, by tape and command; they are made only once.
 DIR/differs retains the outputs of the second install that differ. Neither install uses the
@@ -29,11 +27,10 @@ import os
 import re
 import shutil
 import subprocess
-import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
@@ -68,7 +65,7 @@ _COMMANDS = {
     "order_walk R2": "replay --policy order_walk:mode=order_first --reclaim R2"
     " --policy watermarks:watermark_scale_factor=300",
     "reserve": "replay --kernel 2.6.32 --policy reserve:mode=bug,nr_reserve_blocks=4",
-    "fake_numa": "replay --kernel 5.0 --policy fake_numa --policy alloc_unit"
+    "fake_numa": "replay --kernel 5.0 --policy fake_numa --policy alloc_batch"
     " --policy zone_reclaim_mode",
     "split_zone": "replay --kernel 6.5 --policy split_zone --policy zonelist --prefer landed",
     "defrag_mode R1": "replay --policy defrag_mode --reclaim R1",
@@ -85,54 +82,6 @@ _VOLATILE = {"tape", "output", "name", "events_per_s", "made", "reused"}
 _PROSE = {"explanation", "there", "not_modelled", "synthetic", "kernel_because"}
 
 
-@dataclass(frozen=True)
-class Renames:
-    """New names by old ones. Columns are given by old table, labels by old 'table.column'."""
-
-    tables: dict[str, str] = field(default_factory=dict)
-    columns: dict[str, dict[str, str]] = field(default_factory=dict)
-    labels: dict[str, dict[str, str]] = field(default_factory=dict)
-    keys: dict[str, str] = field(default_factory=dict)  # of JSON only; applied first
-
-    @cached_property
-    def words(self) -> dict[str, str]:
-        """All renames, for JSON: its keys and strings may be any of the names."""
-        found = dict(self.tables)
-        for names in chain(self.columns.values(), self.labels.values()):
-            found |= names
-        return found | self.keys
-
-    def both(self, names: set[str]) -> set[str]:
-        """Names, and their old ones."""
-        return names | {old for old, new in self.words.items() if new in names}
-
-    def table(self, name: str, rows: pa.Table) -> pa.Table:
-        """The rows of the old table `name` under the new names."""
-        new = self.columns.get(name, {})
-        columns = []
-        for column in rows.schema.names:
-            labels = self.labels.get(f"{name}.{column}")
-            columns.append(_relabelled(rows[column], labels) if labels else rows[column])
-        fields = [column.with_name(new.get(column.name, column.name)) for column in rows.schema]
-        return pa.table(columns, pa.schema(fields, rows.schema.metadata))
-
-    def json(self, value: Any) -> Any:
-        """A value of JSON under the new names."""
-        if isinstance(value, dict):
-            return {self.words.get(key, key): self.json(inside) for key, inside in value.items()}
-        if isinstance(value, list):
-            return [self.json(inside) for inside in value]
-        return self.words.get(value, value) if isinstance(value, str) else value
-
-
-def _relabelled(column: pa.ChunkedArray, labels: dict[str, str]) -> pa.ChunkedArray:
-    """The column with other labels, which keep their numbers."""
-    coded = column.combine_chunks().dictionary_encode()
-    names = pa.array([labels.get(name, name) for name in coded.dictionary.to_pylist()], pa.utf8())
-    found = pa.DictionaryArray.from_arrays(coded.indices, names)
-    return pa.chunked_array([found.cast(column.type)])
-
-
 class Install:
     """An install of pagetape."""
 
@@ -147,26 +96,8 @@ class Install:
     @cached_property
     def digest(self) -> str:
         """A name for this install alone."""
-        parts = {".py", ".so", ".sql", ".toml"}
+        parts = {".py", ".so", ".sql", ".toml", ".json"}
         return _digest(path for path in self.home.rglob("*") if path.suffix in parts)
-
-    @cached_property
-    def _tape(self) -> dict[str, Any]:
-        """schemas/tape.toml of this install."""
-        return tomllib.loads((self.home / "schemas/tape.toml").read_text("utf-8"))
-
-    def renames(self, before: Install) -> Renames:
-        """The names that this install gives to those of `before`, by the version of its tapes."""
-        found = self._tape.get("renames", {}).get(str(before._tape["version"]), {})
-        tables = found.get("tables", {})
-        former = {new: old for old, new in tables.items()}
-        columns = {former.get(t, t): names for t, names in found.get("columns", {}).items()}
-        labels = {}
-        for place, names in found.get("labels", {}).items():
-            table, _, column = place.partition(".")
-            old = {new: name for name, new in columns.get(former.get(table, table), {}).items()}
-            labels[f"{former.get(table, table)}.{old.get(column, column)}"] = names
-        return Renames(tables, columns, labels, found.get("policies", {}) | found.get("keys", {}))
 
     def run(self, words: Sequence[str | Path], cache: Path) -> tuple[int, Any]:
         """Exit status of a command, and its JSON object. `cache` receives the inferred rows."""
@@ -227,11 +158,11 @@ class Task:
         return path
 
 
-def _lasting(answer: Any, volatile: set[str]) -> Any:
+def _lasting(answer: Any) -> Any:
     """An answer without the parts that differ from run to run."""
-    found = {key: value for key, value in answer.items() if key not in volatile}
+    found = {key: value for key, value in answer.items() if key not in _VOLATILE}
     if "runs" in found:
-        found["runs"] = [_lasting(run, volatile) for run in found["runs"]]
+        found["runs"] = [_lasting(run) for run in found["runs"]]
     return found
 
 
@@ -252,7 +183,7 @@ def _tapes(output: Path, answer: Any) -> list[Path]:
 
 
 def _tables(tape: Path) -> dict[str, pa.Table]:
-    """Every table of a tape, whatever its version calls it."""
+    """Every table of a tape."""
     return {
         path.stem: pa.ipc.open_file(pa.memory_map(str(path))).read_all()
         for path in sorted(tape.glob("*.arrow"))
@@ -263,8 +194,8 @@ def _facts(table: pa.Table) -> Any:
     return json.loads((table.schema.metadata or {}).get(b"pagetape.facts", b"{}"))
 
 
-def _json_differences(before: Any, after: Any, prose: set[str], at: str = "") -> Iterator[str]:
-    """The differences of two JSON values, as text. Under the keys `prose`, only numbers count."""
+def _json_differences(before: Any, after: Any, at: str = "") -> Iterator[str]:
+    """The differences of two JSON values, as text. In text for people, only numbers count."""
     if isinstance(before, dict) and isinstance(after, dict):
         # A new count of 0, of a new label, says nothing new.
         added = [key for key in after if key not in before and after[key] != 0]
@@ -274,12 +205,12 @@ def _json_differences(before: Any, after: Any, prose: set[str], at: str = "") ->
                 yield f"{inside}: only {'after' if key in after else 'before'}"
                 continue
             one, other = before[key], after[key]
-            if key in prose:
+            if key in _PROSE:
                 one, other = _numbers(one), _numbers(other)
-            yield from _json_differences(one, other, prose, inside)
+            yield from _json_differences(one, other, inside)
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for i, (one, other) in enumerate(zip(before, after, strict=True)):
-            yield from _json_differences(one, other, prose, f"{at}[{i}]")
+            yield from _json_differences(one, other, f"{at}[{i}]")
     elif type(before) is not type(after) or before != after:
         yield f"{at}: {before!r} before, {after!r} after"
 
@@ -333,24 +264,21 @@ def table_difference(before: pa.Table, after: pa.Table) -> str | None:
     return None
 
 
-def _tape_differences(before: Path, after: Path, renames: Renames) -> Iterator[str]:
+def _tape_differences(before: Path, after: Path) -> Iterator[str]:
     """The differences of two tapes, table by table."""
-    old = {renames.tables.get(name, name): (name, rows) for name, rows in _tables(before).items()}
-    new = _tables(after)
+    old, new = _tables(before), _tables(after)
     for name in sorted({*old, *new}):
         if name not in old or name not in new:
             yield f"table {name}: only {'after' if name in new else 'before'}"
             continue
-        old_name, rows = old[name]
-        if found := table_difference(renames.table(old_name, rows), new[name]):
+        if found := table_difference(old[name], new[name]):
             yield f"table {name}: {found}"
         if name == "event":
-            facts = renames.json(_facts(rows)), _facts(new[name])
-            prose = renames.both(_PROSE)
-            yield from (f"facts: {found}" for found in _json_differences(*facts, prose))
+            facts = _facts(old[name]), _facts(new[name])
+            yield from (f"facts: {found}" for found in _json_differences(*facts))
 
 
-def differences(before: Path, after: Path, renames: Renames) -> Iterator[str]:
+def differences(before: Path, after: Path) -> Iterator[str]:
     """The differences of the outputs of a task."""
     old, new = (json.loads((path / "answer.json").read_text()) for path in (before, after))
     if old["status"] or new["status"]:
@@ -359,16 +287,15 @@ def differences(before: Path, after: Path, renames: Renames) -> Iterator[str]:
             last = "".join(message.splitlines()[-1:])
             yield f"exit status {old['status']} before, {new['status']} after: {last}"
         return
-    volatile, prose = renames.both(_VOLATILE), renames.both(_PROSE)
-    answers = _lasting(renames.json(old["answer"]), volatile), _lasting(new["answer"], volatile)
-    yield from (f"answer: {found}" for found in _json_differences(*answers, prose))
+    answers = _lasting(old["answer"]), _lasting(new["answer"])
+    yield from (f"answer: {found}" for found in _json_differences(*answers))
     tapes = [_tapes(path, one["answer"]) for path, one in ((before, old), (after, new))]
     if len(tapes[0]) != len(tapes[1]):
         yield f"{len(tapes[0])} tapes before, {len(tapes[1])} after"
         return
     for one, other in zip(*tapes, strict=True):
         where = f"{one.stem}: " if len(tapes[0]) > 1 else ""
-        yield from (where + found for found in _tape_differences(one, other, renames))
+        yield from (where + found for found in _tape_differences(one, other))
 
 
 def _amount(output: Path) -> str:
@@ -398,7 +325,7 @@ class Comparison:
         store = self._keep / self._before.digest
         before = task.output(self._before, store, store / "cache")
         after = task.output(self._after, self._work / "after", self._work / "cache")
-        found = list(differences(before, after, self._after.renames(self._before)))
+        found = list(differences(before, after))
         there = self._keep / "differs" / task.key
         shutil.rmtree(there, ignore_errors=True)
         line = f"{task.label:<22} {task.name:<17} "

@@ -14,12 +14,6 @@ import pyarrow as pa
 import pytest
 
 _SCRIPT = runpy.run_path(str(Path(__file__).parents[1] / "lab/unchanged.py"))
-_RENAMES = _SCRIPT["Renames"](
-    tables={"very_old": "inferred"},
-    columns={"very_old": {"at": "event_row"}},
-    labels={"very_old.kind": {"cut": "list_cut"}, "very_old.metric": {"free": "frees"}},
-    keys={"rows": "known"},
-)
 
 _ANSWER = {"events_per_s": 1.5, "rows": {"cut": 4}, "cause": "cut", "explanation": ["row 7"]}
 
@@ -28,7 +22,7 @@ _ANSWER = {"events_per_s": 1.5, "rows": {"cut": 4}, "cause": "cut", "explanation
 class _Output:
     """What a command left: its answer, and a tape of one table and its facts."""
 
-    table: str = "very_old"
+    table: str = "inferred"
     columns: tuple[str, ...] = ("at", "kind", "metric")
     at: Sequence[int | None] = (1, None, 3)
     type_at: str = "uint64"
@@ -54,14 +48,14 @@ class _Output:
         return path
 
 
-def _differences(tmp_path: Path, renames: Any, **after: Any) -> list[str]:
+def _differences(tmp_path: Path, **after: Any) -> list[str]:
     outputs = _Output().write(tmp_path / "before"), _Output(**after).write(tmp_path / "after")
-    return list(_SCRIPT["differences"](*outputs, renames))
+    return list(_SCRIPT["differences"](*outputs))
 
 
 def test_the_same_rows_in_other_batches_and_another_text_are_no_difference(tmp_path: Path) -> None:
     answer = _ANSWER | {"events_per_s": 9.0, "explanation": ["page 7"]}
-    assert not _differences(tmp_path, _SCRIPT["Renames"](), answer=answer, chunk=2)
+    assert not _differences(tmp_path, answer=answer, chunk=2)
 
 
 def test_a_further_label_at_the_end_is_no_difference(tmp_path: Path) -> None:
@@ -69,43 +63,31 @@ def test_a_further_label_at_the_end_is_no_difference(tmp_path: Path) -> None:
         "labels": ("alloc", "cut", "moved"),
         "answer": _ANSWER | {"rows": {"cut": 4, "moved": 0}},
     }
-    assert not _differences(tmp_path / "none", _SCRIPT["Renames"](), **more)
+    assert not _differences(tmp_path / "none", **more)
     more["answer"] = _ANSWER | {"rows": {"cut": 4, "moved": 1}}
-    assert _differences(tmp_path / "one", _SCRIPT["Renames"](), **more)
-
-
-def test_names_of_the_table_of_renames_are_no_difference(tmp_path: Path) -> None:
-    new: dict[str, Any] = {
-        "table": "inferred",
-        "columns": ("event_row", "kind", "metric"),
-        "labels": ("alloc", "list_cut"),
-        "metric": ["frees", None, "x"],
-        "answer": {"known": {"list_cut": 4}, "cause": "list_cut", "explanation": ["event 7"]},
-    }
-    assert not _differences(tmp_path / "renamed", _RENAMES, **new)
-    assert len(_differences(tmp_path / "not", _SCRIPT["Renames"](), **new)) == 5
+    assert _differences(tmp_path / "one", **more)
 
 
 @pytest.mark.parametrize(
     ("after", "says"),
     [
-        ({"type_at": "int64"}, "table very_old: column 'at uint64' before, 'at int64' after"),
-        ({"columns": ("at", "k", "metric")}, "table very_old: column 'kind "),
-        ({"labels": ("alloc", "moved")}, "table very_old: kind: labels "),
-        ({"kind": [0, 0, None]}, "table very_old: kind, row 1: cut before, alloc after"),
-        ({"metric": ["free", "", "x"]}, "table very_old: metric, row 1: None before,  after"),
-        ({"table": "other"}, "table other: only after"),
+        ({"type_at": "int64"}, "table inferred: column 'at uint64' before, 'at int64' after"),
+        ({"columns": ("at", "k", "metric")}, "table inferred: column 'kind "),
+        ({"labels": ("alloc", "moved")}, "table inferred: kind: labels "),
+        ({"kind": [0, 0, None]}, "table inferred: kind, row 1: cut before, alloc after"),
+        ({"metric": ["free", "", "x"]}, "table inferred: metric, row 1: None before,  after"),
+        ({"table": "other"}, "table inferred: only before"),
         ({"facts": "R1"}, "facts: reclaim: 'R0' before, 'R1' after"),
         ({"answer": _ANSWER | {"rows": {"cut": 5}}}, "answer: rows.cut: 4 before, 5 after"),
         ({"answer": _ANSWER | {"explanation": ["row 8"]}}, "answer: explanation[0][0]: '7' before"),
     ],
 )
 def test_any_other_difference_is_reported(tmp_path: Path, after: dict[str, Any], says: str) -> None:
-    assert _differences(tmp_path, _SCRIPT["Renames"](), **after)[0].startswith(says)
+    assert _differences(tmp_path, **after)[0].startswith(says)
 
 
 def test_a_row_more_is_a_difference(tmp_path: Path) -> None:
     first = _Output()
     more = {name: (*getattr(first, name), None) for name in ("at", "kind", "metric")}
-    found = _differences(tmp_path, _SCRIPT["Renames"](), **more)
-    assert found == ["table very_old: 3 rows before, 4 after"]
+    found = _differences(tmp_path, **more)
+    assert found == ["table inferred: 3 rows before, 4 after"]
