@@ -1,6 +1,6 @@
 -- Threads of the process that recorded the tape.
 --
--- The tape names that process. Tapes of before 2026-11 do not: there it is the process whose main thread is called
+-- The tape names that process. Tapes of before 2026-11-29 do not: there it is the process whose main thread is called
 -- pagetape, if there is one.
 --
 -- Columns:
