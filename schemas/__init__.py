@@ -2,8 +2,7 @@
 """The definition of a tape: its tables, columns, enums and version.
 
 The TOML files of this room are the only definition; the build makes tables.json of them. `TABLES`
-holds them in the order of tape.toml; `Table.arrow` is the pyarrow schema of one of them. `RENAMES`
-has the names of older tapes: `Tape` reads them as today's.
+holds them in the order of tape.toml; `Table.arrow` is the pyarrow schema of one of them.
 
 Arrow is imported by what needs it, so that a command says its first words without it.
 """
@@ -11,8 +10,7 @@ Arrow is imported by what needs it, so that a command says its first words witho
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -143,42 +141,6 @@ class Table:
         )
 
 
-@dataclass(frozen=True)
-class Renames:
-    """Former names of one tape version, each with today's name.
-
-    Columns are by today's name of their table, labels by today's `table.column`.
-    """
-
-    tables: Mapping[str, str] = field(default_factory=dict)
-    columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    policies: Mapping[str, str] = field(default_factory=dict)
-    keys: Mapping[str, str] = field(default_factory=dict)  # names in --json answers; not in tapes
-
-    def former_table(self, name: str) -> str:
-        """The former name of today's table `name`."""
-        return next((old for old, new in self.tables.items() if new == name), name)
-
-    def column(self, table: str, former: str) -> str:
-        """Today's name of a column of today's table `table`."""
-        return self.columns.get(table, {}).get(former, former)
-
-    def label(self, table: str, column: str, former: str) -> str:
-        """Today's label of an enum; table and column have today's names."""
-        return self.labels.get(f"{table}.{column}", {}).get(former, former)
-
-    def policy(self, spec: str) -> str:
-        """Today's form of a policy `name` or `name:key=value,key=value`."""
-        name, colon, parameters = spec.partition(":")
-        return self.policies.get(name, name) + colon + parameters
-
-    def touches(self, table: str) -> bool:
-        """Whether today's table `table` has a column or a label with a former name."""
-        labels = any(place.partition(".")[0] == table for place in self.labels)
-        return table in self.columns or labels
-
-
 _DEFINITION = json.loads(Path(__file__).with_name("tables.json").read_bytes())
 _TAPE: dict[str, Any] = _DEFINITION["tape"]
 _BY_NAME: dict[str, dict[str, Any]] = {table["name"]: table for table in _DEFINITION["tables"]}
@@ -192,18 +154,6 @@ MIGRATETYPES: tuple[str, ...] = tuple(value.name for value in ENUMS["migratetype
 ZONES: tuple[str, ...] = tuple(value.name for value in ENUMS["zone"])
 GFP_BITS: tuple[str, ...] = tuple(_TAPE["bits"]["gfp"])
 CONTEXT_BITS: tuple[str, ...] = tuple(_TAPE["bits"]["context"])
-
-# Older tape versions that `Tape` reads, each with the names that changed since.
-RENAMES: dict[int, Renames] = {
-    int(version): Renames(**names) for version, names in _TAPE["renames"].items()
-}
-
-
-def current_policy(spec: str) -> str:
-    """A policy `name` or `name:key=value,key=value`, with today's name for a former one."""
-    for renames in RENAMES.values():
-        spec = renames.policy(spec)
-    return spec
 
 
 def _values(table: dict[str, Any], column: dict[str, Any]) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from pagetape.schemas import Column, Renames, Table, batch_sizes
+from pagetape.schemas import Column, Table, batch_sizes
 from pagetape.schemas.batch_sizes import MAGIC, Size
 
 # Limits of decoded bytes. Rows of zeros compress by 5,000 and more, those of recordings do not.
@@ -171,9 +171,8 @@ class TableFile:
     Raises TableError, and OSError if the file cannot be opened.
     """
 
-    def __init__(self, path: Path, table: Table, renames: Renames) -> None:
+    def __init__(self, path: Path, table: Table) -> None:
         self._table = table
-        self._renames = renames
         self._source, identity = _open_regular(path)
         self.bytes = self._source.size()
         reader = _open_arrow(self._source)
@@ -186,19 +185,19 @@ class TableFile:
     def _check_schema(self, schema: pa.Schema) -> int:
         """The number of columns; raises TableError unless they are the table's first ones, and
         the missing ones are nullable."""
-        name, known = self._table.name, list(self._table.arrow)
+        known = list(self._table.arrow)
         try:
-            found = [field.with_name(self._renames.column(name, field.name)) for field in schema]
+            names = schema.names
         except UnicodeDecodeError:
             raise TableError("has other columns: a name is not UTF-8") from None
-        if len(found) > len(known):
-            raise TableError(f"has other columns: {len(found)}, not {len(known)}")
-        for there, here in zip(found, known, strict=False):
+        if len(names) > len(known):
+            raise TableError(f"has other columns: {len(names)}, not {len(known)}")
+        for there, here in zip(schema, known, strict=False):
             if not there.equals(here):
                 raise TableError(f"has other columns: {_field(there)}, not {_field(here)}")
-        if any(not field.nullable for field in known[len(found) :]):
-            raise TableError(f"has other columns: {len(found)}, not {len(known)}")
-        return len(found)
+        if any(not field.nullable for field in known[len(names) :]):
+            raise TableError(f"has other columns: {len(names)}, not {len(known)}")
+        return len(names)
 
     def _sizes(self) -> _Sizes:
         try:
@@ -318,32 +317,20 @@ class TableFile:
         return pa.DictionaryArray.from_arrays(pa.nulls(rows, pa.uint8()), _labels(column))
 
     def _labelled(self, column: Column, array: pa.Array) -> pa.Array:
-        """The column with today's words, and the labels of an enum in the order of the table.
+        """The column; the labels of an enum are in the order of the table.
 
         A label that the table does not have is null, in a column without nulls an error.
         """
-        renamed = f"{self._table.name}.{column.name}" in self._renames.labels
-        if not column.labels:
-            return self._reworded(column, array) if renamed else array
-        if not renamed and array.dictionary.equals(_labels(column)):
+        if not column.labels or array.dictionary.equals(_labels(column)):
             return array
         numbers = {label: i for i, label in enumerate(column.labels)}
-        former = array.dictionary.to_pylist()
-        codes = [numbers.get(self._today(column, label) or "") for label in former]
+        labels = array.dictionary.to_pylist()
+        codes = [numbers.get(label) for label in labels]
         indices = pa.array(codes, pa.uint8()).take(array.indices)
         if indices.null_count and not column.null:
-            unknown = [label for label, code in zip(former, codes, strict=True) if code is None]
+            unknown = [label for label, code in zip(labels, codes, strict=True) if code is None]
             raise TableError(
                 f"has a value in column '{column.name}' that this pagetape does not know, one of"
                 f" {', '.join(map(repr, unknown))}"[:_WORDS]
             )
         return pa.DictionaryArray.from_arrays(indices, _labels(column))
-
-    def _reworded(self, column: Column, array: pa.Array) -> pa.Array:
-        """A text column with today's words for the former ones."""
-        coded = array.dictionary_encode()
-        words = [self._today(column, word) for word in coded.dictionary.to_pylist()]
-        return pa.array(words, pa.utf8()).take(coded.indices)
-
-    def _today(self, column: Column, label: str | None) -> str | None:
-        return label and self._renames.label(self._table.name, column.name, label)

@@ -4,9 +4,6 @@
 `Writer` makes one, `Tape` reads one. Every file carries the machine facts and the schema version
 in its schema metadata, so each can stand alone. A file whose recorder was killed has no footer;
 `Tape` reads it as far as it goes.
-
-`Tape` gives today's names to the tables, columns, labels and policies of an older tape: no other
-code has to know the former ones.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pagetape.schemas import RENAMES, TABLES, VERSION, Renames, Table
+from pagetape.schemas import TABLES, VERSION, Table
 from pagetape.schemas.facts import parse_facts
 from pagetape.schemas.table_file import TableError, TableFile, check_regular, read_metadata
 
@@ -49,20 +46,6 @@ def stored_schema(table: Table, facts: dict[str, Any]) -> pa.Schema:
     return table.arrow.with_metadata(
         {_VERSION_KEY: str(VERSION), _FACTS_KEY: json.dumps(facts, sort_keys=True)}
     )
-
-
-def _versions() -> str:
-    first = min(RENAMES, default=VERSION)
-    return f"version {VERSION}" if first == VERSION else f"version {VERSION} and back to {first}"
-
-
-def _renamed_facts(facts: dict[str, Any], renames: Renames) -> dict[str, Any]:
-    """The facts of an older tape, with today's names for the policies of its replay."""
-    replay = facts.get("replay")
-    if not replay:
-        return facts
-    policies = [renames.policy(spec) for spec in replay["policies"]]
-    return facts | {"replay": replay | {"policies": policies}}
 
 
 class Writer:
@@ -192,12 +175,20 @@ def _about_file(path: Path) -> str:
     return "a tape is a directory (pagetape import turns a trace.dat into one)"
 
 
+def _about_version(version: str) -> str:
+    """Why a tape of another schema version cannot be read, and the next step."""
+    why = f"tape of schema version {version}; this pagetape reads version {VERSION}"
+    if not version.isdecimal() or int(version) > VERSION:
+        return why
+    return f"{why}: record or import it again, or use the pagetape that made it"
+
+
 class Tape:
     """A tape, opened for reading. Opening checks its version and its tables.
 
     `facts` are the machine facts. Tables are read when a method asks for them, and are checked
-    then: see TableFile. All names are today's, also of an older tape: see RENAMES. Methods raise
-    TapeError for a table that is damaged, of another kind, or no regular file.
+    then: see TableFile. Methods raise TapeError for a table that is damaged, of another
+    kind, or no regular file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -208,20 +199,13 @@ class Tape:
         if not os.path.lexists(path / "event.arrow"):
             raise TapeError(errno.EINVAL, f"{path}: not a tape (no event.arrow in it)")
         self.path = path
-        self._renames = Renames()
         with self._explained("event"):
             metadata = read_metadata(self._file("event"))
         version = metadata.get(_VERSION_KEY, b"none")[:20].decode(errors="replace")
-        known = {str(VERSION): Renames()} | {str(old): names for old, names in RENAMES.items()}
-        if version not in known:
-            raise TapeError(
-                errno.EPROTO,
-                f"{path}: tape of schema version {version}; this pagetape reads {_versions()}",
-            )
-        self._renames = known[version]
+        if version != str(VERSION):
+            raise TapeError(errno.EPROTO, f"{path}: {_about_version(version)}")
         try:
-            facts = parse_facts(metadata.get(_FACTS_KEY, b""))
-            self.facts = _renamed_facts(facts, self._renames)
+            self.facts = parse_facts(metadata.get(_FACTS_KEY, b""))
         except ValueError as e:
             raise TapeError(errno.EBADMSG, f"{path}: the machine facts are damaged: {e}") from e
         self.tables = {name for name in TABLES if os.path.lexists(self._file(name))}
@@ -230,7 +214,7 @@ class Tape:
                 raise TapeError(errno.ENOENT, f"{path}: table '{name}' is missing")
 
     def _file(self, name: str) -> Path:
-        return self.path / f"{self._renames.former_table(name)}.arrow"
+        return self.path / f"{name}.arrow"
 
     @contextmanager
     def _explained(self, name: str) -> Iterator[None]:
@@ -247,7 +231,7 @@ class Tape:
     def _opened(self, name: str) -> Iterator[TableFile]:
         """The open file of a table; its errors are TapeErrors."""
         with self._explained(name):
-            yield TableFile(self._file(name), TABLES[name], self._renames)
+            yield TableFile(self._file(name), TABLES[name])
 
     def batches(
         self, name: str, columns: Collection[str] | None = None

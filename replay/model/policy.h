@@ -109,7 +109,6 @@ struct claim {
 struct policy_ops {
 	uint64_t abi; /* POLICY_ABI in a policy from outside the tree */
 	const char *name;
-	const char *former_name; /* former name, accepted in specs, or NULL */
 	const char *doc;
 	const char *kernel; /* kernel versions that have it */
 	/*

@@ -11,22 +11,17 @@
 
 static bool is_name(const char *known, const char *name, size_t length)
 {
-	return known && strlen(known) == length && !strncmp(known, name, length);
-}
-
-static bool is_called(const struct policy_ops *ops, const char *name, size_t length)
-{
-	return is_name(ops->name, name, length) || is_name(ops->former_name, name, length);
+	return strlen(known) == length && !strncmp(known, name, length);
 }
 
 static const struct policy_ops *find_policy(const struct policy_stack *stack, const char *name,
 					    size_t length)
 {
 	for (const struct policy_ops *const *ops = stack->known; *ops; ops++)
-		if (is_called(*ops, name, length))
+		if (is_name((*ops)->name, name, length))
 			return *ops;
 	for (int i = 0; i < stack->nr_libs; i++)
-		if (is_called(stack->libs[i].ops, name, length))
+		if (is_name(stack->libs[i].ops->name, name, length))
 			return stack->libs[i].ops;
 	return NULL;
 }

@@ -48,7 +48,6 @@ static const struct policy_param alloc_batch_params[] = {
 
 const struct policy_ops alloc_batch_policy = {
 	.name = "alloc_batch",
-	.former_name = "alloc_unit",
 	.doc = "Runs of single-page requests are served from one larger block.",
 	.kernel = "none",
 	.tier = "A",

@@ -17,12 +17,10 @@ from pagetape.schemas import (
     ENUMS,
     GFP_BITS,
     MIGRATETYPES,
-    RENAMES,
     TABLES,
     VERSION,
     ZONES,
     Column,
-    Renames,
     Table,
     Value,
 )
@@ -196,21 +194,6 @@ def _markdown_view(view: query.Query, shared: Container[_Line] = ()) -> Iterator
     yield _markdown_lines(list(map(_view_line, view.columns)), shared)
 
 
-def _former(version: int, renames: Renames) -> Iterator[tuple[str, str, str, str]]:
-    """The former names of a version: what was renamed, of which table, from, to."""
-    said = str(version)
-    for old, new in renames.tables.items():
-        yield said, "table", f"`{old}`", f"`{new}`"
-    for table, columns in renames.columns.items():
-        for old, new in columns.items():
-            yield said, f"column of {table}", f"`{old}`", f"`{new}`"
-    for place, labels in renames.labels.items():
-        for old, new in labels.items():
-            yield said, f"value of {place}", f"`{old}`", f"`{new}`"
-    for old, new in renames.policies.items():
-        yield said, "policy", f"`{old}`", f"`{new}`"
-
-
 def _page() -> Iterator[str]:
     """The whole page docs/schema.md, in parts."""
     yield _INTRODUCTION.format(version=VERSION).rstrip()
@@ -228,10 +211,6 @@ def _page() -> Iterator[str]:
     for column, meaning, bits in _BITS.values():
         yield f"## Bits of {column}"
         yield f"Bits of {meaning}, from bit 0 on: " + ", ".join(f"`{bit}`" for bit in bits) + "."
-    yield "## Former names"
-    yield "pagetape reads a tape of an older schema version with today's names."
-    rows_of = [row for version, renames in RENAMES.items() for row in _former(version, renames)]
-    yield _markdown_table(("tapes of version", "renamed", "former name", "name"), rows_of)
 
 
 _VIEWS = {view.name: view for view in query.views()}

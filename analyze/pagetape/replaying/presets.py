@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pagetape.schemas import current_policy
-
 _LOWZONE = "nofragment:mode=lowzone"
 _BOOST = "watermark_boost:trigger=every_fallback"
 
@@ -25,4 +23,4 @@ PRESETS: dict[str, tuple[str, ...]] = {
 
 def expand(specs: Iterable[str]) -> tuple[str, ...]:
     """The policies, with every preset replaced by its policies."""
-    return tuple(policy for spec in specs for policy in PRESETS.get(spec, (current_policy(spec),)))
+    return tuple(policy for spec in specs for policy in PRESETS.get(spec, (spec,)))

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from pagetape.schemas import RENAMES, TABLES
+from pagetape.schemas import TABLES
 from pagetape.schemas.facts import parse_facts
 from pagetape.schemas.tape import TapeError, Writer, is_tape
 from pagetape.tapes import temporary
@@ -96,8 +96,7 @@ def _is_part(file: Path) -> bool:
     """Whether a file or directory in a tape is a part of the tape."""
     if file.name in (_SPOOL, f".{_SPOOL}") and not file.is_symlink():
         return all(_SPOOLED.fullmatch(one.name) and _is_file(one) for one in file.iterdir())
-    known = {*TABLES, *(old for renames in RENAMES.values() for old in renames.tables)}
-    return file.suffix in (".arrow", ".part") and file.stem in known and _is_file(file)
+    return file.suffix in (".arrow", ".part") and file.stem in TABLES and _is_file(file)
 
 
 def is_own(path: Path) -> bool:

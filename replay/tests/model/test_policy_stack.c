@@ -62,17 +62,6 @@ static void every_kernel_row_is_a_value_and_an_error_names_all(void)
 	policy_stack_free(stack);
 }
 
-static void a_policy_answers_to_its_former_name(void)
-{
-	struct policy_stack *stack;
-
-	check(!policy_stack_new(&stack, policies, NULL));
-	check(!policy_stack_add(stack, "alloc_unit:order=3", NULL));
-	check_text(stack->all[1]->ops->name, "alloc_batch");
-	check(stack->owner.alloc_batch == stack->all[1]);
-	policy_stack_free(stack);
-}
-
 static void two_owners_of_one_choice_are_refused_by_name(void)
 {
 	struct error err = {""};
@@ -169,7 +158,6 @@ int main(void)
 {
 	test(bad_specs_say_why);
 	test(every_kernel_row_is_a_value_and_an_error_names_all);
-	test(a_policy_answers_to_its_former_name);
 	test(two_owners_of_one_choice_are_refused_by_name);
 	test(every_choice_has_an_owner);
 	test(the_tier_of_a_policy_follows_its_choices_and_parameters);
