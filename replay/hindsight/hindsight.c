@@ -321,8 +321,6 @@ int hindsight_finish(struct hindsight *h, struct error *err)
 		end_refill(h, cpu);
 		ret = end_drains(h, cpu, err);
 	}
-	if (!ret && rule_is_on(RULE_guess_lists))
-		guess_lists(h);
 	ret = ret ?: write_start(h, err);
 	return ret ?: run_finish(&h->run, err);
 }

@@ -5,7 +5,6 @@
  *   hindsight.c     the interface; passes rows on
  *   first_events.c  the preview: the first event of every page, and the types of pageblocks
  *   guess_types.c   the types of the other pageblocks
- *   guess_lists.c   the lists of free chunks that no event shows
  *   start_chunks.c  the free chunks at the start, and when each of them left its list
  *   start_pcps.c    the entries of PCP lists at the start, and when each of them left
  *   start_tuning.c  the tuning of PCPs at the start: the sizes of their first refills and drains
@@ -176,12 +175,6 @@ void note_first(struct hindsight *h, const struct seen *s);
 
 /* guess_types.c: types of the pageblocks that no event shows, from the counts of free blocks. */
 void guess_types(struct hindsight *h);
-
-/*
- * guess_lists.c: after the last row, the lists of the other chunks, from the same counts. Up
- * to 6.8, a chunk may be on the list of another type than its pageblock has.
- */
-void guess_lists(struct hindsight *h);
 
 /* start_chunks.c: the start, after the last row of the preview; then each row in turn. */
 void build_start(struct hindsight *h);

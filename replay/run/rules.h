@@ -28,8 +28,7 @@
 	RULE(take_bulk)      /* a refill for alloc_pages_bulk */                                   \
 	RULE(infer_lru)      /* pages on LRU lists at the start */                                 \
 	RULE(past_pcp)       /* requests with the HIGHATOMIC reserve go past the PCP */            \
-	RULE(start_tuning)   /* a start without a snapshot: the tuning of its PCPs */              \
-	RULE(guess_lists)    /* such a start: the lists of PCP pages without a proof */
+	RULE(start_tuning)   /* a start without a snapshot: the tuning of its PCPs */
 
 enum rule {
 #define RULE(name) RULE_##name,

@@ -366,33 +366,6 @@ static void the_drains_of_two_tasks_are_two(void)
 	check(!strstr(start.pcp, " 1M:700"));
 }
 
-/*
- * Pageblock 1 is MOVABLE by its first event, but four of its chunks are on the RECLAIMABLE lists:
- * 516 and 520 were split off a chunk with 514, which an event shows; of order 4 there is only one.
- */
-static void chunks_are_on_the_lists_that_the_snapshot_counts(void)
-{
-	static const struct chunk chunks[] = {
-		{256, 0, MOVABLE},
-		{448, 3, MOVABLE},
-		{514, 1, MIGRATETYPE_RECLAIMABLE},
-		{516, 2, MIGRATETYPE_RECLAIMABLE},
-		{520, 3, MIGRATETYPE_RECLAIMABLE},
-		{544, 4, MIGRATETYPE_RECLAIMABLE},
-		{704, 2, MOVABLE},
-	};
-	static const struct row events[] = {
-		ZONE_LOCKED(0, 256, 0, MOVABLE),
-		ZONE_LOCKED(0, 704, 0, MOVABLE),
-		ZONE_LOCKED(0, 514, 0, MIGRATETYPE_RECLAIMABLE),
-	};
-	struct start start = START("6.1.192", chunks, events);
-
-	check(same(start.free, " M0:256 R1:514 M2:704 R2:516 M3:448 R3:520 R4:544"));
-	start = START("6.18", chunks, events); /* a chunk is on a list of its pageblock's type */
-	check(same(start.free, " M0:256 M1:514 M2:704 M2:516 M3:448 M3:520 M4:544"));
-}
-
 /* An overflow of CPU 0, as its first block shows, although 701 is on a list that seemed empty. */
 static void an_overflow_is_no_drain_of_all(void)
 {
@@ -635,7 +608,6 @@ int main(void)
 	test(the_page_of_a_fallback_is_on_the_pcp);
 	test(the_drains_of_two_tasks_are_two);
 	test(an_overflow_is_no_drain_of_all);
-	test(chunks_are_on_the_lists_that_the_snapshot_counts);
 	test(lists_show_the_types_of_pageblocks);
 	test(the_first_refill_shows_the_alloc_factor);
 	test(a_later_refill_shows_what_the_first_does_not);
