@@ -3,7 +3,6 @@
 #include "serve_internal.h"
 
 #include "model/buddy.h"
-#include "tape/lru.h"
 #include "model/scan_effects.h"
 #include "model/pcp.h"
 #include "model/policy_stack.h"
@@ -339,9 +338,6 @@ static bool learn(struct serve *s, const struct inferred *u, struct zone *zone, 
 		return true;
 	case INFERRED_KIND_COUNTED_LESS:
 		vmstat_diff_shift(s->model, zone, -u->pages);
-		return true;
-	case INFERRED_KIND_LRU:
-		lru_learn(s->model, u->frame, (uint32_t)u->pages);
 		return true;
 	}
 	return false;

@@ -427,14 +427,9 @@ int validate_feed_columns(struct validate *v, const struct event_columns *column
 
 	if (ret)
 		return ret;
-	if (!v->run.finished) {
+	if (!v->run.finished)
 		ret = next_events_done(&v->whereabouts.next_events, err);
-		if (ret)
-			return ret;
-		if (rule_is_on(RULE_infer_lru))
-			infer_lru(&v->whereabouts);
-	}
-	if (!v->score.contents.pages)
+	if (!ret && !v->score.contents.pages)
 		ret = page_contents_new(&v->score.contents, v->m, err);
 	if (ret)
 		return ret;
@@ -457,14 +452,7 @@ int validate_preview(struct validate *v, const struct ArrowSchema *schema,
 		return fail(err, EINVAL, "a preview of events after the first of them was fed");
 	if (!ret && !v->whereabouts.next_events.bits)
 		ret = next_events_new(&v->whereabouts.next_events, v->m, v->config.nr_rows, err);
-	if (!ret && !v->whereabouts.lru.pages)
-		ret = lru_new(&v->whereabouts.lru, v->m, v->run.load.first, err);
-	if (ret)
-		return ret;
-	ret = next_events_read(&v->whereabouts.next_events, v->m, &columns, nr, err);
-	if (!ret)
-		lru_read(&v->whereabouts.lru, v->m, &columns, nr);
-	return ret;
+	return ret ?: next_events_read(&v->whereabouts.next_events, v->m, &columns, nr, err);
 }
 
 int validate_feed(struct validate *v, const struct ArrowSchema *schema,

@@ -12,8 +12,7 @@
 #include "output.h"
 #include "tables.h"
 
-/* Columns set in a row of kind tuned. FIELD_PAGES also applies to drain and lru, ran_on to drain.
- */
+/* Columns set in a row of kind tuned. FIELD_PAGES and ran_on also apply to drain. */
 enum {
 	FIELD_ALLOC_FACTOR = 1,
 	FIELD_BELOW_HIGH = 2,

@@ -34,7 +34,6 @@ int whereabouts_new(struct whereabouts *where, struct run *run, const struct eve
 void whereabouts_free(struct whereabouts *where)
 {
 	next_events_free(&where->next_events);
-	lru_free(&where->lru);
 	if (where->pushed)
 		memory_free(where->pushed, where->m->nr_frames * sizeof(*where->pushed));
 	free(where->holders);

@@ -8,7 +8,6 @@
  *   infer_late_frees.c pages that joined a PCP list after their events
  *   infer_pcp.c        pages that left a PCP list without an event
  *   infer_compaction.c follows compaction
- *   infer_lru.c        pages on LRU lists at the start
  *   whereabouts.c      the memory of all of these
  *   (bounds.h)         how far they look
  *
@@ -24,7 +23,6 @@
 #include "run/run.h"
 #include "score/score.h"
 #include "tape/event_window.h"
-#include "tape/lru.h"
 #include "tape/next_event.h"
 #include "tape/node_preference.h"
 
@@ -76,7 +74,6 @@ struct whereabouts {
 	struct score *score;
 
 	struct next_events next_events; /* of all rows, after a preview */
-	struct lru_found lru;           /* until the first event runs */
 	struct holder *holders;         /* [cpu] */
 	struct remote *remotes;         /* [cpu] */
 	struct late_frees late_frees;
@@ -289,6 +286,3 @@ void predict_supply(struct whereabouts *where);
 /* Whether a free gives a page back to the compaction it came from, not to the allocator. */
 bool is_given_back(struct whereabouts *where, const struct window_event *event);
 void predict_given_back(struct whereabouts *where, const struct window_event *event);
-
-/* infer_lru.c: the LRU pages at the start that a preview found beyond those of the snapshot. */
-void infer_lru(struct whereabouts *where);
