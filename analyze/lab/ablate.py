@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Switch rules of inference off, one at a time, and measure what each of them pays.
 
-    ablate.py --install DIR [--rule NAME]... [--jobs N] TAPE...
+    ablate.py --install DIR [--rule NAME]... [--jobs N] [--reclaim R0|R1] TAPE...
 
 DIR is an install whose rules can be switched off (replay/run/rules.h), made by
 
@@ -13,11 +13,17 @@ DIR is an install whose rules can be switched off (replay/run/rules.h), made by
 exact share of a decision, in percentage points, when the rule is off: negative where the rule
 pays. It is that of the decisions of all tapes together; the largest loss and the largest gain on
 one tape stand beside them.
+
+With --reclaim, `replay` plays each tape under its own rules instead. Its figures are those of all
+metrics of all tapes: how many changed with the rule off, the mean error of the medians, in powers
+of two, and how many recorded values lie in the intervals. Rules about the start, and rules whose
+rows only a free run reads, show here alone.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -63,19 +69,58 @@ def counts(answer: Mapping[str, int]) -> Counts:
     }
 
 
-def validated(install: Path, rule: str, tape: Path, cache: str) -> Counts:
-    """The decisions of one tape without `rule`."""
+Values = dict[str, tuple[float, float, float, float]]  # metric: recorded, median, low, high
+
+
+def answer(install: Path, rule: str, words: list[object], cache: str) -> dict[str, Any]:
+    """What a command of the install says without `rule`."""
     off = "" if rule == ALL_ON else rule
     environment = {"PYTHONPATH": str(install), "PAGETAPE_RULES_OFF": off, "XDG_CACHE_HOME": cache}
     code = "from pagetape.cli import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", code, "validate", tape, "--json"],
+        [sys.executable, "-c", code, *map(str, words), "--json"],
         env=os.environ | environment,
         capture_output=True,
         text=True,
         check=True,
     )
-    return counts(json.loads(done.stdout))
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def replayed(install: Path, rule: str, tape: Path, reclaim: str, cache: str) -> Values:
+    """The metrics of one tape that have a recorded value and a median."""
+    metrics = answer(install, rule, ["replay", tape, "--reclaim", reclaim], cache)["metrics"]
+    return {
+        m["metric"]: (m["recorded"], m["median"], m["low"], m["high"])
+        for m in metrics
+        if m["recorded"] is not None and m["median"] is not None
+    }
+
+
+def error(value: tuple[float, float, float, float]) -> float:
+    """How far a median is from what was recorded, in powers of two."""
+    recorded, median, _, _ = value
+    return abs(math.log2((median + 1) / (recorded + 1)))
+
+
+def free_run_table(found: Mapping[str, Mapping[str, Values]]) -> dict[str, Any]:
+    """A row for each rule, over the metrics of all tapes."""
+    on = found[ALL_ON]
+    rows = []
+    for rule, tapes in found.items():
+        pairs = [
+            (v, on[tape][name])
+            for tape in on
+            for name, v in tapes[tape].items()
+            if name in on[tape]
+        ]
+        changed = sum(v != before for v, before in pairs)
+        mean = sum(error(v) for v, _ in pairs) / max(len(pairs), 1)
+        inside = sum(v[2] <= v[0] <= v[3] for v, _ in pairs)
+        rows.append([rule, len(pairs), changed, round(mean, 4), inside])
+    columns = ("off", "values", "changed", "mean error, powers of two", "in the interval")
+    return program.table(columns, rows)
 
 
 def share(runs: Iterable[Counts], decision: str) -> float | None:
@@ -120,18 +165,27 @@ def main() -> None:
     parser.add_argument("--install", type=Path, required=True, metavar="DIR")
     parser.add_argument("--rule", action="append", choices=rules(), metavar="NAME")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--reclaim", choices=["R0", "R1"])
     parser.add_argument("tapes", nargs="+", type=Path, metavar="TAPE")
     given = parser.parse_args()
     tapes = list(recordings.tapes(given.tapes))
-    found: dict[str, Runs] = {}
+    found: dict[str, dict[str, Any]] = {}
+
+    def measure(rule: str, tape: Path) -> Any:
+        place = f"{cache}/{rule}"
+        if given.reclaim:
+            return replayed(given.install, rule, tape, given.reclaim, place)
+        return counts(answer(given.install, rule, ["validate", tape], place))
+
     with TemporaryDirectory(prefix="ablate-") as cache, ThreadPoolExecutor(given.jobs) as pool:
         for rule in (ALL_ON, *(given.rule or rules())):
-            runs = [
-                pool.submit(validated, given.install, rule, t, f"{cache}/{rule}") for t in tapes
-            ]
+            runs = [pool.submit(measure, rule, tape) for tape in tapes]
             found[rule] = {t.stem: run.result() for t, run in zip(tapes, runs, strict=True)}
             program.say(f"ablate: {rule}")
-    program.give({"rules": table(found)})
+    if given.reclaim:
+        program.give({"free_runs": free_run_table(found)})
+    else:
+        program.give({"rules": table(found)})
 
 
 if __name__ == "__main__":

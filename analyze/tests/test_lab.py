@@ -162,3 +162,10 @@ def test_a_rule_pays_what_is_lost_without_it() -> None:
     assert on[1] == pytest.approx(100 * 189 / 201, abs=0.001)
     assert off[1] == pytest.approx(100 * (181 - 189) / 201, abs=0.002)
     assert "pages -10.0 on one; pages +1.0 on other" in off[-1]
+
+
+def test_a_rule_of_free_runs_is_measured_by_all_their_metrics() -> None:
+    on = {"t": {"a": (7.0, 7.0, 1.0, 9.0), "b": (3.0, 0.0, 0.0, 1.0)}}
+    off = {"t": {"a": (7.0, 3.0, 1.0, 4.0), "b": (3.0, 0.0, 0.0, 1.0)}}
+    table = ablate.free_run_table({ablate.ALL_ON: on, "rule": off})
+    assert table["rows"] == [[ablate.ALL_ON, 2, 0, 1.0, 1], ["rule", 2, 1, 1.5, 0]]
