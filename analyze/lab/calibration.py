@@ -127,7 +127,7 @@ def measure(path: Path, nr: int, jobs: int | None, reclaim: str) -> Iterator[Pai
     run = Run("auto", (), reclaim)
     rows = ensemble.with_own(source, run, nr, path, threads=jobs).to_pylist()
     plain = {
-        row["metric"]: row["model"] for row in model_error.measure(tape, run, path).to_pylist()
+        row["metric"]: row["model"] for row in model_error.measure(source, run, path).to_pylist()
     }
     members: dict[str, list[float]] = {}
     for row in sorted(rows, key=lambda row: row["seed"]):

@@ -33,7 +33,7 @@ from program import say, table
 from pagetape.asking import interval
 from pagetape.asking.comparison import members_of
 from pagetape.asking.database import Database
-from pagetape.replaying import ensemble, model_error, model_memory, replay_span, sweep
+from pagetape.replaying import ensemble, model_error, replay_span, sweep
 from pagetape.replaying.playback import Run
 from pagetape.schemas.tape import Tape, TapeError
 
@@ -139,7 +139,6 @@ def modelled(tape: Tape, settings: Sequence[Setting], work: Path) -> dict[str, d
         [case for case in plan.cases if case.result(runs) is None],
         runs,
         jobs=1,
-        models=model_memory.most_models(plan.model_bytes, 1),
     )
     if failed:
         raise TapeError(os.EX_DATAERR, failed[0].line())

@@ -96,7 +96,7 @@ def measured(tape: Tape, members: int) -> list[Node]:
     varied = ensemble.variation(tape, source.all_inferred)
     seeds = range(1, members + 1)
     cpus = os.cpu_count() or 1
-    models = min(cpus, most_models(model_bytes(tape, ["R1"]), cpus))
+    models = min(cpus, most_models(model_bytes(tape, ["R1"])))
     with TemporaryDirectory() as work, ThreadPoolExecutor(models) as pool:
         runs = {
             variant: [

@@ -22,7 +22,7 @@ from pagetape.asking.phrase import own_rules, recorded, signed, this_run
 from pagetape.commands import completion, model_options, options
 from pagetape.pages.document import MARK
 from pagetape.pages.sweep_page import sweep_page
-from pagetape.replaying import isolated, model_memory, preference, reclaim_mode, sweep
+from pagetape.replaying import isolated, preference, reclaim_mode, sweep
 from pagetape.replaying.playback import Run
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import fallback_unit, output
@@ -261,8 +261,8 @@ def _text(
     "--models",
     type=click.IntRange(1),
     metavar="N",
-    help="Maximum number of models in memory; each takes 16 bytes per page.  [default: four per "
-    "thread, in half of the free memory]",
+    help="Maximum number of models in memory; each takes 16 bytes per page.  [default: half of "
+    "the free memory, in one pass over the tape up to 32]",
 )
 @click.option(
     "--metric",
@@ -347,8 +347,6 @@ def command(
         if cases:
             output.make_directory(out, tapes)
         missing = [case for case in cases if case.result(out) is None]
-        size = max((plan.model_bytes for plan in plans), default=0)
-        models = models or model_memory.most_models(size, threads)
         failed += _play(player, missing, models, cluster, out)
     found = [result for case in cases if (result := case.result(out)) is not None]
     rows = [one.json() for one in failed]
@@ -408,7 +406,7 @@ def _machines(
 def _play(
     player: sweep.Player,
     cases: Sequence[sweep.Case],
-    models: int,
+    models: int | None,
     cluster: str | None,
     out: Path,
 ) -> list[sweep.Failed]:

@@ -22,25 +22,22 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import pyarrow as pa
 
 from pagetape.asking.comparison import metrics
-from pagetape.replaying import fanout, kernels, model_memory
-from pagetape.replaying.engine_run import Progress, event_batches, silent
-from pagetape.replaying.playback import Playback, Run, Source, identity, is_own, made_by
+from pagetape.replaying import kernels, players
+from pagetape.replaying.playback import Run, Source, identity, is_own
 from pagetape.replaying.validation import miss_rates
 from pagetape.schemas import TABLES
-from pagetape.schemas.tape import Tape, TapeError, Writer
-from pagetape.tapes import cache, output
+from pagetape.schemas.tape import Tape, TapeError
+from pagetape.tapes import output
 
 # Members of an ensemble by default.
 DEFAULT = 16
@@ -104,45 +101,62 @@ def named(tape: Tape, scratch: Path) -> Iterator[None]:
         raise TapeError(e.errno, text) from e
 
 
-class _Member:
-    """A member in progress, as a reader of the tape's events; at the end it has its metrics."""
+class Members(players.CachedTable):
+    """The rows of the table `member` for `nr` members of a run, under its label in that table.
 
-    def __init__(self, source: Source, run: Run, variation: Mapping[str, Any], path: Path) -> None:
-        self._source = source
-        self._run = run
-        self._variation = variation
-        self._path = path
-        self._open = contextlib.ExitStack()
-        self._playback: Playback | None = None
-        self.metrics: dict[str, dict[str, Any]] = {}
+    The members are played below `directory`.
+    """
 
-    def _start(self) -> Playback:
-        tape = self._source.tape
-        facts = tape.facts | {"replay": made_by(tape, self._run)}
-        writer = self._open.enter_context(Writer(self._path, facts))
-        playing = Playback(self._source, self._run, writer, counted=True, variation=self._variation)
-        return self._open.enter_context(playing)
+    def __init__(
+        self, source: Source, label: str, run: Run, nr: int, directory: Path, *, cached: bool = True
+    ) -> None:
+        self._label = label
+        self._members: dict[int, dict[str, dict[str, Any]]] = {}  # metrics by seed
+        tape = source.tape
 
-    def feed(self, batch: pa.RecordBatch) -> None:
-        if self._playback is None:
-            self._playback = self._start()
-        self._playback.feed(batch)
+        def parts() -> list[players.Part]:
+            if not nr:
+                return []
+            _ = source.guesses  # once for all members, which read it on several threads
+            varied = variation(tape, source.all_inferred)
+            return [
+                players.Part(source, run, players.new_tape(directory), {"seed": seed} | varied)
+                for seed in range(1, nr + 1)
+            ]
 
-    def finish(self) -> None:
-        if self._playback is None:  # a tape without events
-            self._playback = self._start()
-        self._playback.finish()
-        changes = self._playback.drawn
-        self.close()
-        with named(self._source.tape, self._path):
-            self.metrics = metrics(Tape(self._path), threads=1)
-        for kind, nr in changes.items():
-            self.metrics[DRAWN + kind] = {"unit": "changes", "tier": "A", "value": nr}
-        shutil.rmtree(self._path)
+        what = _name(tape, label, run, nr) if cached and nr else None
+        super().__init__(tape, what, SCHEMA, parts)
 
-    def close(self) -> None:
-        self._open.close()
-        self._playback = None  # and with it the memory of the model
+    def take(self, part: players.Part) -> None:
+        """Measure a member, and remove its tape."""
+        tape = part.whole()
+        with named(self._tape, tape.path):
+            found = metrics(tape, threads=1)
+        for kind, nr in part.drawn.items():
+            found[DRAWN + kind] = {"unit": "changes", "tier": "A", "value": nr}
+        self._members[part.variation["seed"]] = found
+        shutil.rmtree(tape.path)
+
+    def make(self) -> pa.Table:
+        rows = [
+            {"run": self._label, "seed": seed, "metric": name}
+            | {column: row[column] for column in ("unit", "tier", "value")}
+            for seed, found in sorted(self._members.items())
+            for name, row in found.items()
+        ]
+        return pa.Table.from_batches([TABLES["member"].batch(rows)] if rows else [], SCHEMA)
+
+
+def _name(tape: Tape, label: str, run: Run, nr: int) -> str:
+    """The name of the members in the cache."""
+    rules = json.dumps(identity(tape, run), sort_keys=True)
+    key = blake2b(rules.encode(), digest_size=16).hexdigest()
+    return f"member-{label}-{key}-{nr}"
+
+
+def most(tape: Tape, nr: int) -> int:
+    """`nr`, or 0 where the own rules are unknown: of an unknown kernel, and of a replay."""
+    return nr if "replay" not in tape.facts and kernels.own(tape) is not None else 0
 
 
 def play(
@@ -151,119 +165,26 @@ def play(
     nr: int,
     near: Path,
     *,
-    threads: int | None = None,
-    progress: Progress = silent,
+    cached: bool = False,
+    **how: Any,
 ) -> pa.Table:
     """Play `nr` members of each run; returns their rows of the table `member`.
 
-    `runs` has each run under its label in that table. Scratch files go beside `near`.
+    `runs` has each run under its label in that table. Scratch files go beside `near`. `how` is for
+    players.play().
     """
-    tape = source.tape
-    varied = variation(tape, source.all_inferred)
-    _ = source.guesses  # once for all members, which read it on several threads
-    threads = threads or len(os.sched_getaffinity(0))
-    size = model_memory.model_bytes(tape, (run.reclaim for run in runs.values()))
-    models = model_memory.most_models(size, threads)
-    count = _Progress(tape.num_rows("event") * nr * len(runs), progress)
     with output.scratch_dir(near) as directory:
-        members = [
-            (label, seed, _Member(source, run, {"seed": seed} | varied, directory / name))
-            for seed in range(1, nr + 1)
-            for label, run in runs.items()
-            for name in [f"{label}-{seed}.tape"]
-        ]
-        groups = [
-            _group(tape, [member for _, _, member in members[i : i + models]], count)
-            for i in range(0, len(members), models)
-        ]
-        fanout.read_all(groups, threads, models)
-    rows = [
-        {"run": label, "seed": seed, "metric": name}
-        | {column: row[column] for column in ("unit", "tier", "value")}
-        for label, seed, member in members
-        for name, row in member.metrics.items()
-    ]
-    return pa.Table.from_batches([TABLES["member"].batch(rows)])
+        tasks = [Members(source, *run, nr, directory, cached=cached) for run in runs.items()]
+        players.play(tasks, **how)
+    return pa.concat_tables([task.table for task in tasks])
 
 
-class _Progress:
-    """Counts the events that all members have read; they read on several threads."""
-
-    def __init__(self, rows: int, progress: Progress) -> None:
-        self._rows = max(rows, 1)
-        self._progress = progress
-        self._read = 0
-        self._lock = Lock()
-
-    def counted(self, batches: Iterator[pa.RecordBatch], readers: int) -> Iterator[pa.RecordBatch]:
-        """The batches; each counts for all readers when it is read."""
-        for batch in batches:
-            yield batch
-            with self._lock:
-                self._read += batch.num_rows * readers
-            self._progress(self._read / self._rows)
+def own(source: Source, run: Run, nr: int, near: Path, **how: Any) -> pa.Table:
+    """The members of the own rules, with the inputs of a run; none if they are unknown. Cached."""
+    return play(source, {"own": run.own}, most(source.tape, nr), near, cached=True, **how)
 
 
-def _group(tape: Tape, members: Sequence[_Member], count: _Progress) -> fanout.Group:
-    def start() -> tuple[Iterator[pa.RecordBatch], Sequence[_Member]]:
-        return count.counted(event_batches(tape), len(members)), members
-
-    return fanout.Group(len(members), start)
-
-
-def _played(
-    source: Source,
-    run: Run,
-    nr: int,
-    near: Path,
-    *,
-    threads: int | None,
-    progress: Progress,
-) -> pa.Table:
-    """The rows of `member` for one run; cached."""
-    label = "own" if is_own(source.tape, run) else "this"
-    rules = json.dumps(identity(source.tape, run), sort_keys=True)
-    key = blake2b(rules.encode(), digest_size=16).hexdigest()
-    return cache.table(
-        source.tape,
-        f"member-{label}-{key}-{nr}",
-        SCHEMA,
-        lambda: play(source, {label: run}, nr, near, threads=threads, progress=progress),
-    )
-
-
-def own(
-    source: Source,
-    run: Run,
-    nr: int,
-    near: Path,
-    *,
-    threads: int | None = None,
-    progress: Progress = silent,
-) -> pa.Table:
-    """The rows of `member` for the own rules, with the inputs of a run; cached.
-
-    There are none if the tape's kernel is unknown, or if the tape is a replay.
-    """
-    tape = source.tape
-    if not nr or "replay" in tape.facts or kernels.own(tape) is None:
-        return SCHEMA.empty_table()
-    return _played(source, run.own, nr, near, threads=threads, progress=progress)
-
-
-def with_own(
-    source: Source,
-    run: Run,
-    nr: int,
-    near: Path,
-    *,
-    threads: int | None = None,
-    progress: Progress = silent,
-) -> pa.Table:
-    """The rows of `member` for the own rules, and for the run if it has other rules; cached."""
-    tape = source.tape
-    found = own(source, run, nr, near, threads=threads, progress=progress)
-    if not found.num_rows or is_own(tape, run):
-        return found
-    this = _played(source, run, nr, near, threads=threads, progress=progress)
-    return pa.concat_tables([found, this])
+def with_own(source: Source, run: Run, nr: int, near: Path, **how: Any) -> pa.Table:
+    """The members of the own rules, and of the run if it has other rules. Cached."""
+    runs = {"own": run.own} if is_own(source.tape, run) else {"own": run.own, "this": run}
+    return play(source, runs, most(source.tape, nr), near, cached=True, **how)

@@ -41,14 +41,18 @@ def _prepare(tape: Tape, directory: Path, sent: _Sent) -> sweep.Prepared | str:
 
 
 def _play(
-    cases: Sequence[sweep.Case], prepared: sweep.Prepared | str, directory: Path, sent: _Sent
+    cases: Sequence[sweep.Case],
+    prepared: sweep.Prepared | str,
+    directory: Path,
+    models: int | None,
+    sent: _Sent,
 ) -> list[sweep.Failed]:
     """On a worker: play some runs on one tape; returns those that failed."""
     _same(cases[0].tape, sent)
     if isinstance(prepared, str):
         return [sweep.Failed(case.label, case.run, prepared) for case in cases]
     with Process() as process:
-        return sweep.Player(process, directory, 1).play(cases, len(cases), prepared=prepared)
+        return sweep.Player(process, directory, 1).play(cases, models, prepared=prepared)
 
 
 def _same(tape: Tape, sent: _Sent) -> None:
@@ -84,10 +88,11 @@ def play(
     cases: Sequence[sweep.Case],
     directory: Path,
     *,
-    models: int,
+    models: int | None,
     progress: Progress = silent,
 ) -> list[sweep.Failed]:
-    """Make the results of the cases, in groups of up to `models` cases; those that failed."""
+    """Make the results of the cases, on each thread with up to `models` models at once; returns
+    those that failed."""
     with closing(_client(address)) as client:
         threads = sum(client.nthreads().values()) or 1
         build = cache.build()
@@ -96,10 +101,12 @@ def play(
             runs = list(same)
             sent = _Sent(build, origin.recording_id(runs[0].tape))
             prepared = client.submit(_prepare, runs[0].tape, directory, sent, pure=False)
-            size = min(models, ceil(len(runs) / threads))
+            size = ceil(len(runs) / threads)
+            size = min(size, models or size)
             for i in range(0, len(runs), size):
                 part = runs[i : i + size]
-                work[client.submit(_play, part, prepared, directory, sent, pure=False)] = part
+                about = directory, models, sent
+                work[client.submit(_play, part, prepared, *about, pure=False)] = part
         done, failed = 0, []
         for future in _dask().as_completed(work):
             failed += _result(future, work[future])

@@ -15,13 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from pagetape.asking.comparison import metrics
-from pagetape.replaying import kernels
-from pagetape.replaying.engine_run import Progress, silent
-from pagetape.replaying.playback import NewTape, Run, Source, play
-from pagetape.replaying.validation import block_mix, inferred, preferences, recorded_use
+from pagetape.replaying import kernels, players
+from pagetape.replaying.playback import Run, Source
+from pagetape.replaying.validation import block_mix, recorded_use
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import cache, output
+from pagetape.tapes import output
 
 _SCHEMA = TABLES["model_error"].arrow
 
@@ -49,25 +48,36 @@ def side_by_side(tape: Tape, model: Tape) -> pa.Table:
     return pa.Table.from_pylist(rows, _SCHEMA)
 
 
-def measure(tape: Tape, run: Run, near: Path, progress: Progress = silent) -> pa.Table:
-    """The rows of model_error for a run on `tape`; none if the tape's kernel is unknown or it is a
-    replay.
-
-    The replay, if needed, is written to a temporary directory beside `near`.
-    """
-    if "replay" in tape.facts or kernels.own(tape) is None:
-        return _SCHEMA.empty_table()
-
-    def make() -> pa.Table:
-        with output.scratch_dir(near) as directory:
-            out = directory / "model.tape"
-            source = Source(tape, inferred(tape), preferences(tape))
-            play(source, run.own, NewTape(out, counted=True), progress)
-            return side_by_side(tape, Tape(out))
-
-    return cache.table(tape, f"model_error-{inputs(run)}", _SCHEMA, make)
-
-
 def inputs(run: Run) -> str:
     """A name for what the own rules' run shares with a run: its reclaim mode and its inputs."""
     return f"{run.reclaim}-assisted" if run.assisted else run.reclaim
+
+
+class ModelError(players.CachedTable):
+    """The rows of model_error for the inputs of a run; none if the tape's kernel is unknown, or if
+    the tape is a replay.
+
+    The replay, if needed, is written below `directory`.
+    """
+
+    def __init__(self, source: Source, run: Run, directory: Path) -> None:
+        tape, name = source.tape, f"model_error-{inputs(run)}"
+        known = "replay" not in tape.facts and kernels.own(tape) is not None
+
+        def parts() -> list[players.Part]:
+            out = players.new_tape(directory)
+            return [players.Part(source, run.own, out)] if known else []
+
+        super().__init__(tape, name if known else None, _SCHEMA, parts)
+
+    def make(self) -> pa.Table:
+        (part,) = self.parts
+        return side_by_side(self._tape, part.whole())
+
+
+def measure(source: Source, run: Run, near: Path) -> pa.Table:
+    """The table of ModelError, played now. Scratch files go beside `near`."""
+    with output.scratch_dir(near) as directory:
+        error = ModelError(source, run, directory)
+        players.play([error])
+    return error.table

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Iterable
 
 from pagetape.schemas.tape import Tape
 
 _FRAME_BYTES = 16  # bytes of a model per page of the machine
 _FEEDBACK_BYTES = 20  # the same of its own reclaim: reclaim_supply.h, ages.h, page_map.h
+_FILES = 32  # files of a tape that a run writes, at most
 
 
 def model_bytes(tape: Tape, modes: Iterable[str]) -> int:
@@ -20,7 +22,9 @@ def model_bytes(tape: Tape, modes: Iterable[str]) -> int:
     return of_frame * sum(int(zone["spanned"]) for zone in zones)
 
 
-def most_models(model_bytes: int, jobs: int) -> int:
-    """The number of models at once: four per job, in at most half of the free memory."""
+def most_models(model_bytes: int) -> int:
+    """The number of models at once: in half of the free memory, and with all files of their tapes
+    open."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(min(4 * jobs, free // 2 // max(model_bytes, 1)), 1)
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(min(files // _FILES, free // 2 // max(model_bytes, 1)), 1)

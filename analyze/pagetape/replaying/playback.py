@@ -8,7 +8,7 @@ import copy
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -390,8 +390,9 @@ class Playback:
     """One free run in progress: feed it every batch of `event`, then finish it.
 
     Its rows go to `writer`, if any. A `counted` run writes only the fallbacks among its events,
-    the counts of the other events, and the end state without lists of pages. `variation` has the
-    engine's keywords of a member (ensemble.py). As a context manager, it waits for the writer.
+    the counts of the other events, the end state without lists of pages, and no inferred rows.
+    `variation` has the engine's keywords of a member (ensemble.py). As a context manager, it waits
+    for the writer.
     """
 
     def __init__(
@@ -411,13 +412,19 @@ class Playback:
         self._playing = EngineRun(engine, source.tape, tables, self._output.take)
         self._preference = source.preference(run)
         if writer is not None:
-            for batch in self._preference.to_batches():
-                writer.write("preference", batch)
+            inferred = None if counted else source.inferred(run)
+            for name, rows in (("preference", self._preference), ("inferred", inferred)):
+                for batch in rows.to_batches() if rows else []:
+                    writer.write(name, batch)
 
     def __enter__(self) -> Playback:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Wait for the writer."""
         self._output.close()
 
     def feed(self, batch: pa.RecordBatch) -> None:
@@ -479,7 +486,14 @@ class NewTape:
     path: Path
     replace: bool = False  # replace an existing tape
     counted: bool = False  # see Playback
-    tables: Mapping[str, pa.Table] = field(default_factory=dict)  # further tables, by name
+
+
+def new_writer(source: Source, run: Run, new: NewTape) -> contextlib.AbstractContextManager[Writer]:
+    """The tape of a run, which gets its name when it is complete."""
+    facts = source.tape.facts | {"replay": made_by(source.tape, run)}
+    inputs = [source.tape.path]
+    durable = not new.counted
+    return output.whole_tape(new.path, facts, replace=new.replace, inputs=inputs, durable=durable)
 
 
 def play(
@@ -492,22 +506,7 @@ def play(
     source = Source(tape) if isinstance(tape, Tape) else tape
     new = NewTape(out) if isinstance(out, Path) else out
     with contextlib.ExitStack() as stack:
-        writer = None
-        if new is not None:
-            facts = source.tape.facts | {"replay": made_by(source.tape, run)}
-            writer = stack.enter_context(
-                output.whole_tape(
-                    new.path,
-                    facts,
-                    replace=new.replace,
-                    inputs=[source.tape.path],
-                    durable=not new.counted,
-                )
-            )
-            tables = {"inferred": source.inferred(run), **new.tables}
-            for name, rows in tables.items():
-                for batch in rows.to_batches() if rows else []:
-                    writer.write(name, batch)
+        writer = stack.enter_context(new_writer(source, run, new)) if new else None
         counted = new is not None and new.counted
         playback = stack.enter_context(Playback(source, run, writer, counted=counted))
         return playback.play(progress)

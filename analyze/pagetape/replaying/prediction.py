@@ -10,15 +10,16 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from pagetape.asking import comparison
-from pagetape.replaying import ensemble, model_error, playback
+from pagetape.replaying import ensemble, model_error, players
 from pagetape.replaying.engine_run import Progress
+from pagetape.replaying.ensemble import Members
+from pagetape.replaying.model_error import ModelError, inputs
 from pagetape.replaying.playback import NewTape, Run, Source, is_own, of_replay
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape
@@ -48,6 +49,64 @@ _KEYS = ("median", "low", "high", "scaled")
 Bar = Callable[[str], contextlib.AbstractContextManager[Progress]]  # a progress bar of that name
 
 
+class OwnRules:
+    """The runs of a tape's own rules that what-ifs are compared with. Each is played once.
+
+    `nr` is the number of members. Scratch files go below `directory`.
+    """
+
+    def __init__(self, source: Source, nr: int, directory: Path) -> None:
+        self.source = source
+        self.nr = ensemble.most(source.tape, nr)
+        self.directory = directory
+        self._errors: dict[str, ModelError] = {}
+        self._members: dict[str, Members] = {}
+
+    def error(self, run: Run) -> ModelError:
+        """The model's error with the inputs of a run."""
+        if (name := inputs(run)) not in self._errors:
+            self._errors[name] = ModelError(self.source, run, self.directory)
+        return self._errors[name]
+
+    def members(self, run: Run) -> Members:
+        """The members of the own rules with the inputs of a run."""
+        if (name := inputs(run)) not in self._members:
+            about = "own", run.own, self.nr, self.directory
+            self._members[name] = Members(self.source, *about)
+        return self._members[name]
+
+
+class WhatIf(players.Task):
+    """A run, its members and those of the own rules; complete, it has the JSON object of
+    `pagetape replay` in `result`.
+
+    With `stored`, its members are cached. The tape gets `error`, or the model's error is that of
+    this run of the own rules.
+    """
+
+    def __init__(
+        self, own: OwnRules, run: Run, new: NewTape, error: ModelError | None, *, stored: bool
+    ) -> None:
+        nr = 0 if is_own(own.source.tape, run) else own.nr
+        this = Members(own.source, "this", run, nr, own.directory, cached=stored)
+        self._members = own.members(run), this
+        self._error = error
+        self.result: dict[str, Any] = {}
+        needs = [*self._members, error] if error else self._members
+        super().__init__([players.Part(own.source, run, new)], needs)
+
+    def complete(self) -> None:
+        (part,) = self.parts
+        tables = {"member": pa.concat_tables([one.table for one in self._members])}
+        if self._error:
+            tables["model_error"] = self._error.table
+        made = part.whole(tables)
+        tape = part.source.tape
+        with ensemble.named(tape, made.path):
+            error = self._error.table if self._error else model_error.side_by_side(tape, made)
+            self.result = with_intervals(part.result, made, error, threads=1)
+
+
 def predict(
     source: Source, run: Run, members: int, new: NewTape | None, bar: Bar
 ) -> dict[str, Any]:
@@ -56,29 +115,13 @@ def predict(
     Returns the JSON object of `pagetape replay`: `metrics` compares the run with the own rules and
     the recording, `totals` has intervals.
     """
-    tape = source.tape
-    with contextlib.ExitStack() as stack:
-        scratch = stack.enter_context(output.scratch_dir(new.path if new else somewhere()))
-        tables = {}
-        if not is_own(tape, run):
-            with bar("model error") as progress:
-                tables["model_error"] = model_error.measure(tape, run, scratch / "own", progress)
-        if members:
-            with bar(f"ensemble of {members}") as progress:
-                tables["member"] = ensemble.with_own(
-                    source, run, members, scratch / "ensemble", progress=progress
-                )
-        to = NewTape(scratch / "run.tape", counted=True, tables=tables)
-        if new is not None:
-            to = replace(new, tables=tables)
-        with bar("replay") as progress:
-            result = playback.play(source, run, to, progress)
-        made = Tape(to.path)
-        error = made.table("model_error")
-        if is_own(tape, run):
-            error = model_error.side_by_side(tape, made)
-        with ensemble.named(tape, to.path):
-            return with_intervals(result, made, error)
+    with output.scratch_dir(new.path if new else somewhere()) as scratch:
+        own = OwnRules(source, members, scratch)
+        error = None if is_own(source.tape, run) else own.error(run)
+        task = WhatIf(own, run, new or players.new_tape(scratch), error, stored=True)
+        with bar(f"ensemble of {members}" if members else "replay") as progress:
+            players.play([task], progress=progress)
+    return task.result
 
 
 def with_intervals(

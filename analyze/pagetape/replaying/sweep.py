@@ -14,43 +14,25 @@ shards and machines can fill one directory.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import pyarrow as pa
 
 from pagetape import answer
 from pagetape.asking import no_verdict
-from pagetape.replaying import (
-    ensemble,
-    fanout,
-    isolated,
-    kernels,
-    model_error,
-    model_memory,
-    presets,
-)
+from pagetape.replaying import isolated, kernels, players, presets
 from pagetape.replaying.engine_run import Progress, silent
-from pagetape.replaying.playback import (
-    Playback,
-    Run,
-    Source,
-    identity,
-    in_mode,
-    is_own,
-    made_by,
-)
-from pagetape.replaying.prediction import with_intervals
+from pagetape.replaying.playback import NewTape, Run, Source, identity, in_mode, made_by
+from pagetape.replaying.prediction import OwnRules, WhatIf
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import cache, fallback_unit, output, regular, temporary
@@ -188,7 +170,6 @@ class Plan:
     cases: list[Case]
     failed: list[Failed]
     note: str | None  # about the tape's kernel
-    model_bytes: int  # memory of a model
 
 
 def plan(path: Path, label: str, runs: Sequence[Run], members: int) -> Plan:
@@ -209,8 +190,7 @@ def plan(path: Path, label: str, runs: Sequence[Run], members: int) -> Plan:
             cases.setdefault(case.name, case)
         except (OSError, ValueError) as e:
             failed.append(Failed(label, run, isolated.reason(e)))
-    size = model_memory.model_bytes(tape, (case.run.reclaim for case in cases.values()))
-    return Plan(list(cases.values()), failed, note, size)
+    return Plan(list(cases.values()), failed, note)
 
 
 def shard(cases: Sequence[Case], number: int, of: int) -> list[Case]:
@@ -227,193 +207,54 @@ def prepare(tape: Tape) -> Prepared:
     return inferred(tape), preferences(tape)
 
 
-class _Recording:
-    """What the runs on a tape share, made when it is first needed."""
+class _Played(WhatIf):
+    """A case in progress; complete, it has its files in a directory."""
 
-    def __init__(self, case: Case, directory: Path, prepared: Prepared | None) -> None:
-        self._tape = case.tape
-        self._directory = directory
-        self._prepared = prepared
-        self._lock = Lock()
-        self._source: Source | None = None
-        self._own: dict[str, dict[str, pa.Table]] = {}
-        self.members = case.members
-
-    @property
-    def source(self) -> Source:
-        with self._lock:
-            if self._source is None:
-                self._source = Source(self._tape, *(self._prepared or prepare(self._tape)))
-            return self._source
-
-    def own(self, run: Run) -> dict[str, pa.Table]:
-        """The tables model_error and member of the own rules, with the inputs of a run."""
-        source, near = self.source, self._directory / "own"
-        with self._lock:
-            what = model_error.inputs(run)
-            if what not in self._own:
-                self._own[what] = {
-                    "model_error": model_error.measure(self._tape, run, near),
-                    "member": ensemble.own(source, run, self.members, near, threads=1),
-                }
-            return self._own[what]
-
-
-class _Unfinished(Exception):
-    """Discards a tape that is not wanted."""
-
-
-class _Reader:
-    """A case in progress. The first call starts its run.
-
-    An error ends the case, not the others: `error` has it.
-    """
-
-    def __init__(
-        self,
-        case: Case,
-        recording: _Recording,
-        directory: Path,
-        count: Callable[[int], None],
-    ) -> None:
-        self._recording = recording
+    def __init__(self, own: OwnRules, case: Case, directory: Path) -> None:
         self._case = case
-        self._directory = directory
-        self._count = count  # takes the number of events that were fed
-        self._open = contextlib.ExitStack()
-        self.error: Exception | None = None
+        self._file = directory / f"{case.name}.json"
+        output.check_file_free(self._file, replace=True, mark=case.mark, inputs=[], stream=False)
+        new = NewTape(directory / f"{case.name}.tape", replace=True, counted=True)
+        super().__init__(own, case.run, new, own.error(case.run), stored=False)
 
-    def fail(self, error: Exception) -> None:
-        """Discard the run, and keep its first error."""
-        self.error = self.error or error
-        self.close()
-
-    @cached_property
-    def _playback(self) -> Playback:
+    def complete(self) -> None:
+        super().complete()
+        del self.result["events_per_s"]
         case = self._case
-        facts = case.tape.facts | {"replay": made_by(case.tape, case.run)}
-        path = self._directory / f"{case.name}.tape"
-        output.check_file_free(
-            path.with_suffix(".json"), replace=True, mark=case.mark, inputs=[], stream=False
-        )
-        writer = self._open.enter_context(
-            output.whole_tape(path, facts, replace=True, inputs=[case.tape.path], durable=False)
-        )
-        self._writer = writer
-        source = self._recording.source
-        return self._open.enter_context(Playback(source, case.run, writer, counted=True))
-
-    def feed(self, batch: pa.RecordBatch) -> None:
-        if self.error is None:
-            try:
-                self._playback.feed(batch)
-            except Exception as e:
-                self.fail(e)
-        self._count(batch.num_rows)
-
-    def finish(self) -> None:
-        if self.error is None:
-            try:
-                self._finish()
-            except Exception as e:
-                self.fail(e)
-
-    def _finish(self) -> None:
-        found = self._playback.finish()
-        for name, rows in self._compared().items():
-            for batch in rows.to_batches():
-                self._writer.write(name, batch)
-        self._open.close()
-        del found["events_per_s"]
-        tape = Tape(self._directory / f"{self._case.name}.tape")
-        error = self._recording.own(self._case.run)["model_error"]
-        found = with_intervals(found, tape, error, threads=1)
-        made = {"tape": self._case.label, "name": self._case.name} | found
-        made |= {"lost": Loss.of(tape).total}
+        made = {"tape": case.label, "name": case.name} | self.result
+        made |= {"lost": Loss.of(Tape(self._file.with_suffix(".tape"))).total}
         plain = json.loads(json.dumps(answer.plain(made)))
         text = json.dumps(plain | {_CHECKSUM: _checksum(plain)}, indent=1) + "\n"
+        inputs = [case.tape.path]
         with output.whole_file(
-            self._directory / f"{self._case.name}.json",
-            replace=True,
-            mark=self._case.mark,
-            inputs=[self._case.tape.path],
-            durable=False,
+            self._file, replace=True, mark=case.mark, inputs=inputs, durable=False
         ) as file:
             file.write(text.encode())
 
-    def _compared(self) -> dict[str, pa.Table]:
-        """The tables of the own rules, and the members of this run."""
-        run, recording = self._case.run, self._recording
-        tables = recording.own(run)
-        if not tables["member"].num_rows or is_own(self._case.tape, run):
-            return tables
-        members = ensemble.play(
-            recording.source,
-            {"this": run},
-            recording.members,
-            self._directory / self._case.name,
-            threads=1,
-        )
-        return tables | {"member": pa.concat_tables([tables["member"], members])}
 
-    def close(self) -> None:
-        with contextlib.suppress(_Unfinished, OSError):
-            self._open.__exit__(_Unfinished, _Unfinished(), None)
-
-
-class _Group:
-    """Runs on one tape that read its events together."""
-
-    def __init__(
-        self,
-        cases: Sequence[Case],
-        recording: _Recording,
-        directory: Path,
-        count: Callable[[int], None],
-    ) -> None:
-        self.cases = cases
-        self._recording = recording
-        self._directory = directory
-        self._count = count
-        self._readers: list[_Reader] = []
-        self._error: Exception | None = None  # of all cases
-
-    def start(self) -> tuple[Iterator[pa.RecordBatch], list[_Reader]]:
-        """The events and their readers; none if the tape cannot be prepared."""
+def _begun(
+    cases: Sequence[Case], directory: Path, scratch: Path, prepared: Prepared | None
+) -> list[_Played | Exception]:
+    """The cases on a tape, or why they cannot begin."""
+    tape = cases[0].tape
+    found: list[_Played | Exception] = []
+    try:
+        own = OwnRules(Source(tape, *(prepared or prepare(tape))), cases[0].members, scratch)
+    except Exception as e:
+        return [e for _ in cases]
+    for case in cases:
         try:
-            _ = self._recording.source
+            found.append(_Played(own, case, directory))
         except Exception as e:
-            self._error = e
-            return iter(()), []
-        self._readers = [
-            _Reader(case, self._recording, self._directory, self._count) for case in self.cases
-        ]
-        return self._batches(), self._readers
-
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        """The tape's events; if one cannot be read, every reader of them fails."""
-        try:
-            yield from self.cases[0].tape.batches("event")
-        except Exception as e:
-            self._error = e
-            for reader in self._readers:
-                reader.error = reader.error or e
-
-    def failed(self) -> list[Failed]:
-        """The cases that have no result."""
-        errors = [reader.error for reader in self._readers] or [self._error] * len(self.cases)
-        return [
-            Failed(case.label, case.run, isolated.reason(error))
-            for case, error in zip(self.cases, errors, strict=True)
-            if error is not None
-        ]
+            found.append(e)
+    return found
 
 
 def play(
     cases: Sequence[Case],
     directory: Path,
     jobs: int,
-    models: int,
+    models: int | None = None,
     prepared: Prepared | None = None,
     *,
     progress: Progress = silent,
@@ -423,26 +264,18 @@ def play(
     `prepared` is the result of prepare(), for cases that are all on one tape. Returns the cases
     that failed.
     """
-    rows = sum(case.tape.num_rows("event") for case in cases)
-    lock = Lock()
-    fed = 0
-
-    def count(nr: int) -> None:
-        nonlocal fed
-        with lock:
-            fed += nr
-        progress(fed / rows if rows else 1.0)
-
-    groups = []
-    for _, same in itertools.groupby(cases, key=lambda case: case.label):
-        runs = list(same)
-        recording = _Recording(runs[0], directory, prepared)
-        groups += [
-            _Group(runs[i : i + models], recording, directory, count)
-            for i in range(0, len(runs), models)
-        ]
-    fanout.read_all([fanout.Group(len(g.cases), g.start) for g in groups], jobs, models)
-    return [failed for group in groups for failed in group.failed()]
+    by_tape = [list(same) for _, same in itertools.groupby(cases, key=lambda case: case.label)]
+    with output.scratch_dir(directory / "own") as scratch, ThreadPoolExecutor(jobs) as pool:
+        begun = pool.map(lambda same: _begun(same, directory, scratch, prepared), by_tape)
+        played = list(itertools.chain(*begun))
+        tasks = [one for one in played if isinstance(one, _Played)]
+        players.play(tasks, jobs, models, progress, goes_on=True)
+    errors = [one.error if isinstance(one, _Played) else one for one in played]
+    return [
+        Failed(case.label, case.run, isolated.reason(error))
+        for case, error in zip(cases, errors, strict=True)
+        if error is not None
+    ]
 
 
 class Player:
@@ -459,10 +292,10 @@ class Player:
             found: Plan = self._process.call(plan, path, label, runs, members)
         except isolated.Crash as e:
             if len(runs) == 1:
-                return Plan([], [Failed(label, runs[0], str(e))], None, 0)
+                return Plan([], [Failed(label, runs[0], str(e))], None)
             return _joined([self.plan(path, label, [run], members) for run in runs])
         except (OSError, isolated.Failure) as e:
-            return Plan([], [Failed(label, None, isolated.reason(e))], None, 0)
+            return Plan([], [Failed(label, None, isolated.reason(e))], None)
         return found
 
     def prepare(self, tape: Tape) -> Prepared | str:
@@ -476,7 +309,7 @@ class Player:
     def play(
         self,
         cases: Sequence[Case],
-        models: int,
+        models: int | None = None,
         progress: Progress = silent,
         prepared: Prepared | None = None,
     ) -> list[Failed]:
@@ -505,7 +338,6 @@ def _joined(plans: Sequence[Plan]) -> Plan:
         [case for plan in plans for case in plan.cases],
         [failed for plan in plans for failed in plan.failed],
         next((plan.note for plan in plans if plan.note), None),
-        max(plan.model_bytes for plan in plans),
     )
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import time
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
@@ -44,9 +45,29 @@ def build() -> str:
     return digest(path for path in Path(home).rglob("*") if path.suffix in _PARTS)
 
 
+_State = tuple[Path, int, int, int, int, int]
+
+# A file system may give equal times to changes that are this close to each other.
+_SETTLED_NS = 2_000_000_000
+
+
+def _state(path: Path) -> _State:
+    """What changes when a file does."""
+    found = path.stat()
+    return path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+@lru_cache
+def _digest_of(files: tuple[_State, ...]) -> str:
+    return digest(path for path, *_ in files)
+
+
 def contents(tape: Tape) -> str:
-    """Hash of the tape's files."""
-    return digest(tape.files)
+    """Hash of the tape's files; each file is read once, unless it changes or has just changed."""
+    files = tuple(map(_state, tape.files))
+    changed = max(times for *_, times in files)
+    settled = changed + _SETTLED_NS < time.time_ns()
+    return _digest_of(files) if settled else digest(tape.files)
 
 
 def _directory(what: str) -> Path | None:
