@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ensembles: members that differ, are the same again, and give numbers their intervals."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 
 from pagetape.asking import interval
 from pagetape.asking.comparison import members_of
-from pagetape.replaying import ensemble
+from pagetape.replaying import ensemble, players
 from pagetape.replaying.playback import Run, Source
 from pagetape.replaying.requests import requests
 from pagetape.replaying.validation import inferred, miss_rates, preferences
@@ -171,13 +171,13 @@ def test_the_members_of_the_same_rules_are_played_once(
 ) -> None:
     played: list[str] = []
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    play = ensemble.play
+    play = players.play
 
-    def counting(source: Source, runs: Mapping[str, Run], *more: Any, **named: Any) -> pa.Table:
-        played.extend(runs)
-        return play(source, runs, *more, **named)
+    def counting(tasks: Sequence[ensemble.Members], *more: Any, **named: Any) -> None:
+        played.extend(task.label for task in tasks for _ in task.parts)
+        play(tasks, *more, **named)
 
-    monkeypatch.setattr(ensemble, "play", counting)
+    monkeypatch.setattr(players, "play", counting)
     first = ensemble.with_own(source, MIXING, 1, tmp_path / "out")
     assert ensemble.with_own(source, MIXING, 1, tmp_path / "out") == first
     assert played == ["own", "this"]

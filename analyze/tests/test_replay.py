@@ -147,13 +147,13 @@ def test_the_model_error_is_measured_once(
     small: Path, tmp_path: Path, pagetape: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
-    played = []
-    play = model_error.play
-    monkeypatch.setattr(model_error, "play", lambda *a, **k: played.append(a) or play(*a, **k))
+    measured = []
+    measure = model_error.side_by_side
+    monkeypatch.setattr(model_error, "side_by_side", lambda *a: measured.append(a) or measure(*a))
     for name in ("a", "b"):
         policy = ("--policy", "nofragment:mode=always")
         assert pagetape("replay", small, *policy, "-o", tmp_path / f"{name}.tape").status == 0
-    assert len(played) == 1
+    assert len(measured) == 1
     a, b = (Tape(tmp_path / f"{name}.tape").table("model_error") for name in ("a", "b"))
     assert a.equals(b) and len(a) > 20
 

@@ -261,8 +261,8 @@ def _text(
     "--models",
     type=click.IntRange(1),
     metavar="N",
-    help="Maximum number of models in memory; each takes 16 bytes per page.  [default: half of "
-    "the free memory, in one pass over the tape up to 32]",
+    help="Maximum number of models in memory; each takes 16 bytes per page.  [default: as many as "
+    "half of the free memory holds, at most 32]",
 )
 @click.option(
     "--metric",
@@ -308,7 +308,7 @@ def command(
 ) -> None:
     """Play every policy, kernel, reclaim mode, preferred node and node map on every tape.
 
-    The sweep decodes each tape once for all runs in progress on it. Each run writes
+    The sweep decodes each tape once for all runs whose models are in memory. Each run writes
     NAME.tape and NAME.json into DIR. Runs that are already in DIR are not repeated, so an
     interrupted sweep can continue, and shards of several machines can fill one DIR. NAME.tape
     has only fallbacks and counters, no other page events; compare, report and sql work on these.

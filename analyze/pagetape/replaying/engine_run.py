@@ -2,8 +2,8 @@
 """One run of an engine over a tape: load the tables, feed the events, pass on the rows.
 
 Every run of the engine uses this module: a free run (playback.py), the run of validate
-(validate_run.py), and the runs that explain a divergence (divergence.py). A fan-out feeds
-several runs from one stream of batches (fanout.py).
+(validate_run.py), and the runs that explain a divergence (divergence.py). players.py feeds
+several runs from one stream of batches.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class Members(players.CachedTable):
     def __init__(
         self, source: Source, label: str, run: Run, nr: int, directory: Path, *, cached: bool = True
     ) -> None:
-        self._label = label
+        self.label = label
         self._members: dict[int, dict[str, dict[str, Any]]] = {}  # metrics by seed
         tape = source.tape
 
@@ -139,7 +139,7 @@ class Members(players.CachedTable):
 
     def make(self) -> pa.Table:
         rows = [
-            {"run": self._label, "seed": seed, "metric": name}
+            {"run": self.label, "seed": seed, "metric": name}
             | {column: row[column] for column in ("unit", "tier", "value")}
             for seed, found in sorted(self._members.items())
             for name, row in found.items()

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One player for ensembles and sweeps: what is decoded, what an error ends, what a run gives."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pagetape.replaying import ensemble, players, sweep
+from pagetape.replaying.playback import NewTape, Run, Source, play
+from pagetape.schemas.tape import Tape, TapeError
+from pagetape.tapes import cache
+
+RUNS = {name: Run("auto", (f"nofragment:mode={name}",)) for name in ("off", "lowzone", "always")}
+
+
+@pytest.fixture
+def source(small: Path) -> Source:
+    return Source(Tape(small), *sweep.prepare(Tape(small)))
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The tapes whose events were decoded, with all columns."""
+    found: list[Path] = []
+    batches = Tape.batches
+
+    def seen(tape: Tape, name: str, columns: Any = None) -> Iterator[pa.RecordBatch]:
+        if name == "event" and columns is None:
+            found.append(tape.path)
+        return batches(tape, name, columns)
+
+    monkeypatch.setattr(Tape, "batches", seen)
+    return found
+
+
+class Totals(players.Task):
+    """The results of some runs, one by one."""
+
+    def __init__(self, source: Source, runs: Sequence[Run], directory: Path, **needs: Any) -> None:
+        parts = [players.Part(source, run, players.new_tape(directory)) for run in runs]
+        super().__init__(parts, **needs)
+        self.found: list[dict[str, Any]] = []
+
+    def complete(self) -> None:
+        self.found = [part.result["totals"] for part in self.parts]
+        for part in self.parts:
+            part.whole()
+
+
+class Broken(Totals):
+    def take(self, part: players.Part) -> None:
+        raise OSError(f"{part.run.policies[0]} is broken")
+
+
+@pytest.mark.parametrize(("models", "times"), [(None, 1), (7, 1), (4, 2), (1, 7)])
+def test_a_tape_is_decoded_once_for_all_runs_that_fit_into_memory(
+    models: int | None, times: int, source: Source, decoded: list[Path], tmp_path: Path
+) -> None:
+    members = ensemble.Members(source, "this", RUNS["off"], 3, tmp_path, cached=False)
+    tasks = [members, *(Totals(source, [run], tmp_path) for run in RUNS.values())]
+    tasks.append(Totals(source, [Run("auto", ())], tmp_path, needs=tasks[:2]))
+    players.play(tasks[1:], 2, models)
+    assert decoded.count(source.tape.path) == times
+    assert members.table.num_rows
+
+
+def test_a_sweep_decodes_a_tape_once_for_its_cases_and_their_members(
+    small: Path, decoded: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    cases = sweep.plan(small, "small", list(RUNS.values()), 2).cases
+    prepared = sweep.prepare(cases[0].tape)
+    decoded.clear()
+    (tmp_path / "out").mkdir()
+    assert sweep.play(cases, tmp_path / "out", 2, prepared=prepared) == []
+    assert all(case.result(tmp_path / "out") for case in cases)
+    assert decoded == [small]
+    assert len(list((tmp_path / "out").iterdir())) == 2 * len(cases)
+
+
+def test_runs_in_step_give_what_each_gives_alone(source: Source, tmp_path: Path) -> None:
+    together = Totals(source, list(RUNS.values()), tmp_path)
+    players.play([together])
+    alone = [
+        play(source, run, NewTape(tmp_path / f"{name}.tape", counted=True))["totals"]
+        for name, run in RUNS.items()
+    ]
+    assert together.found == alone
+    for part, name in zip(together.parts, RUNS, strict=True):
+        one, other = Tape(part.new.path), Tape(tmp_path / f"{name}.tape")
+        assert one.tables == other.tables
+        assert all(one.table(table).equals(other.table(table)) for table in one.tables)
+
+
+def test_members_do_not_depend_on_the_number_of_models(source: Source, tmp_path: Path) -> None:
+    found = []
+    for models in (1, 3, 8):
+        members = ensemble.Members(source, "this", RUNS["off"], 4, tmp_path, cached=False)
+        players.play([members], 2, models)
+        found.append(members.table)
+    assert found[0].equals(found[1]) and found[0].equals(found[2])
+
+
+def test_an_error_ends_its_task_and_those_that_need_it(source: Source, tmp_path: Path) -> None:
+    bad = Broken(source, [RUNS["off"]], tmp_path)
+    needs_it = Totals(source, [RUNS["lowzone"]], tmp_path, needs=[bad])
+    good = Totals(source, [RUNS["always"]], tmp_path)
+    players.play([needs_it, good], goes_on=True)
+    assert bad.error is needs_it.error is not None and good.error is None
+    assert good.found and not needs_it.found
+    assert len(list(tmp_path.glob("*/*"))) == 1  # failed runs leave no tape
+
+
+def test_the_first_error_is_raised_and_nothing_is_left(source: Source, tmp_path: Path) -> None:
+    tasks = [kind(source, [RUNS["off"]], tmp_path) for kind in (Totals, Broken)]
+    waits = Totals(source, [RUNS["always"]], tmp_path, needs=[tasks[1]])
+    with pytest.raises(OSError, match="broken"):
+        players.play([tasks[0], waits], 1, 1)
+    assert not any(path.name.startswith(".") for path in tmp_path.glob("*/*"))
+    assert list(waits.parts[0].new.path.parent.iterdir()) == []
+
+
+def test_events_that_break_off_fail_every_run_on_the_tape(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = Tape.batches
+
+    def broken(tape: Tape, name: str, columns: Any = None) -> Iterator[pa.RecordBatch]:
+        yield from batches(tape, name, columns)
+        if name == "event":
+            raise TapeError(5, "breaks off")
+
+    tasks = [Totals(source, [run], tmp_path) for run in RUNS.values()]
+    monkeypatch.setattr(Tape, "batches", broken)
+    players.play(tasks, goes_on=True)
+    assert [str(task.error) for task in tasks] == ["[Errno 5] breaks off"] * 3
+    assert list(tmp_path.glob("*/*")) == []
+
+
+def test_a_tape_is_hashed_once_until_it_changes(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[Any] = []
+    digest = cache.digest
+    monkeypatch.setattr(cache, "digest", lambda files: hashed.append(1) or digest(files))
+    tape = Tape(small)
+    now = cache.time.time_ns() + 10_000_000_000
+    monkeypatch.setattr(cache.time, "time_ns", lambda: now)
+    first = cache.contents(tape)
+    assert cache.contents(Tape(small)) == first
+    assert len(hashed) <= 1
+    with monkeypatch.context() as soon:  # a file that has just changed may change again
+        soon.setattr(cache.time, "time_ns", lambda: (small / "event.arrow").stat().st_ctime_ns)
+        assert cache.contents(tape) == first
+    assert len(hashed) <= 2
+    copy = tmp_path / "copy.tape"
+    copy.mkdir()
+    for file in small.iterdir():
+        (copy / file.name).write_bytes(file.read_bytes())
+    assert cache.contents(Tape(copy)) == first
+    event = copy / "zone.arrow"
+    event.write_bytes(event.read_bytes()[:-1] + b"x")
+    assert cache.contents(Tape(copy)) != first
