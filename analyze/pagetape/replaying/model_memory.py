@@ -10,6 +10,7 @@ from pagetape.schemas.tape import Tape
 
 _FRAME_BYTES = 16  # bytes of a model per page of the machine
 _FEEDBACK_BYTES = 20  # the same of its own reclaim: reclaim_supply.h, ages.h, page_map.h
+_RUN_BYTES = 24 << 20  # of a run beside its model: rows on their way to its tape
 _MOST = 32  # runs at once: each has up to 30 files open, of the 1,024 that a process may have
 
 
@@ -22,6 +23,6 @@ def model_bytes(tape: Tape, modes: Iterable[str]) -> int:
 
 
 def most_models(model_bytes: int) -> int:
-    """The number of models at once, in half of the free memory."""
+    """The number of runs at once, in half of the free memory."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(min(_MOST, free // 2 // max(model_bytes, 1)), 1)
+    return max(min(_MOST, free // 2 // (model_bytes + _RUN_BYTES)), 1)
