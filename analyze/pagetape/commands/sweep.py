@@ -262,7 +262,7 @@ def _text(
     type=click.IntRange(1),
     metavar="N",
     help="Maximum number of models in memory; each takes 16 bytes per page.  [default: as many as "
-    "half of the free memory holds, at most 32]",
+    "half of the free memory holds, at most 4 per CPU or 32]",
 )
 @click.option(
     "--metric",

@@ -11,7 +11,8 @@ from pagetape.schemas.tape import Tape
 _FRAME_BYTES = 16  # bytes of a model per page of the machine
 _FEEDBACK_BYTES = 20  # the same of its own reclaim: reclaim_supply.h, ages.h, page_map.h
 _RUN_BYTES = 24 << 20  # of a run beside its model: rows on their way to its tape
-_MOST = 32  # runs at once: each has up to 30 files open, of the 1,024 that a process may have
+_PER_CPU = 4  # runs at once: more of them save a few decodes, and cost their memory
+_MOST = 32  # the same on any machine: a run has up to 30 of the 1,024 files that may be open
 
 
 def model_bytes(tape: Tape, modes: Iterable[str]) -> int:
@@ -25,4 +26,5 @@ def model_bytes(tape: Tape, modes: Iterable[str]) -> int:
 def most_models(model_bytes: int) -> int:
     """The number of runs at once, in half of the free memory."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(min(_MOST, free // 2 // (model_bytes + _RUN_BYTES)), 1)
+    most = min(_MOST, _PER_CPU * len(os.sched_getaffinity(0)))
+    return max(min(most, free // 2 // (model_bytes + _RUN_BYTES)), 1)
