@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pagetape.replaying import ensemble, players, sweep
+from pagetape.replaying import ensemble, model_memory, players, sweep
 from pagetape.replaying.playback import NewTape, Run, Source, play
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import cache
@@ -55,9 +55,9 @@ class Broken(Totals):
         raise OSError(f"{part.run.policies[0]} is broken")
 
 
-@pytest.mark.parametrize(("models", "times"), [(None, 1), (7, 1), (4, 2), (1, 7)])
+@pytest.mark.parametrize(("models", "times"), [(8, 1), (7, 1), (4, 2), (1, 7)])
 def test_a_tape_is_decoded_once_for_all_runs_that_fit_into_memory(
-    models: int | None, times: int, source: Source, decoded: list[Path], tmp_path: Path
+    models: int, times: int, source: Source, decoded: list[Path], tmp_path: Path
 ) -> None:
     members = ensemble.Members(source, "this", RUNS["off"], 3, tmp_path, cached=False)
     tasks = [members, *(Totals(source, [run], tmp_path) for run in RUNS.values())]
@@ -71,6 +71,7 @@ def test_a_sweep_decodes_a_tape_once_for_its_cases_and_their_members(
     small: Path, decoded: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    monkeypatch.setattr(model_memory, "_PER_CPU", 32)
     cases = sweep.plan(small, "small", list(RUNS.values()), 2).cases
     prepared = sweep.prepare(cases[0].tape)
     decoded.clear()
