@@ -72,7 +72,9 @@ def test_tapes_are_analysed(line: tuple[str | Path, ...]) -> None:
 def test_the_collector_says_what_is_missing(line: tuple[str, ...], tmp_path: Path) -> None:
     out = () if line == ("top",) else ("-o", tmp_path / "new.tape")
     done = bare(*line, *out)
-    assert (done.returncode, done.stderr) == (1, NEEDED)
+    said = done.stderr.splitlines(keepends=True)
+    assert (done.returncode, said[-1]) == (1, NEEDED)
+    assert len(said) == 1 + (line[0] == "record")  # which has said that it prepares
     assert not list(tmp_path.iterdir())
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from conftest import DATA
 from tracedat import CPUSTAT, TSC2NSEC, UNAME, Format, Lost, Machine, TraceDat, ring
+
+from conftest import DATA
 
 CORPUS = Path(__file__).parent / "corpus"
 _RUN, _RUN_BYTES = 0xFE, 64  # as fuzz_dat.c reads them

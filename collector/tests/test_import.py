@@ -19,9 +19,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from conftest import DATA, RECORDINGS, Rows, read_all
 from tracedat import CPUSTAT, OFFSET, TSC2NSEC, UNAME, Format, Lost, Machine, TraceDat, ring
 
+from conftest import DATA, RECORDINGS, Rows, read_all
 from pagetape._collector import CollectorError
 from pagetape.dat_file import DatFile
 from pagetape.schemas import GFP_BITS, TABLES

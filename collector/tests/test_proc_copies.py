@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from conftest import DATA
 from fuzz_proc import fold, read_all_of
 from test_procfs import ZONEINFO_3_2, ZONEINFO_6_12
 
+from conftest import DATA
 from pagetape import proc_agree, proc_copies, proc_form, procfs
 
 PROC = DATA / "proc-6.1"

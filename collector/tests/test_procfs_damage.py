@@ -9,11 +9,11 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pytest
-from conftest import DATA
 from fuzz_proc import damage_text, read_all_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import DATA
 from pagetape import numa_maps, proc_copies, procfs
 from pagetape.recording.capture import complete_lost
 from pagetape.recording.stacks import Symbols

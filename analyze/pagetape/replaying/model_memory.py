@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 
 from pagetape.schemas.tape import Tape
 
@@ -23,8 +24,16 @@ def model_bytes(tape: Tape, modes: Iterable[str]) -> int:
     return of_frame * sum(int(zone["spanned"]) for zone in zones)
 
 
+def _free() -> int:
+    """The memory that the kernel could give, in bytes: file pages count, too."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) << 10
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 def most_models(model_bytes: int) -> int:
     """The number of runs at once, in half of the free memory."""
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    free = _free()
     most = min(_MOST, _PER_CPU * len(os.sched_getaffinity(0)))
     return max(min(most, free // 2 // (model_bytes + _RUN_BYTES)), 1)
