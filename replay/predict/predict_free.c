@@ -290,7 +290,7 @@ void predict_free(struct validate *v, struct window_event *event)
 
 	pcp_lock_release(&v->whereabouts, event);
 	if (is_given_back(&v->whereabouts, event)) {
-		predict_given_back(&v->whereabouts, event);
+		take_given_back(&v->whereabouts, event);
 		return;
 	}
 	settle_interrupted(&v->whereabouts, event);

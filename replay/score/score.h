@@ -4,7 +4,7 @@
  *
  *   accuracy.c       the counts (accuracy.h)
  *   guesses.c        guesses of the start that no event has replaced
- *   infer_moments.c  the windows in which inferred activity happened
+ *   moments.c        the windows in which inferred activity happened
  *   findings.c       misses and pending misses, inferred rows
  *   end_state_diff.c compares the end
  *   recorded_use.c   how the zones stood at the recorded requests (recorded_use.h)
@@ -111,7 +111,7 @@ static inline void no_guess(struct score *s, frame_nr head)
 		s->guesses[head / 64] &= ~(1ull << head % 64);
 }
 
-/* infer_moments.c */
+/* moments.c */
 
 /* The memory of `named` and `drained`; false without it. */
 bool moments_new(struct score *s);

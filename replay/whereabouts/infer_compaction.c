@@ -59,7 +59,7 @@ static void followed(void *self, struct zone *zone, uint64_t pages, bool exactly
 			exactly ? REPAIR_CAUSE_ISOLATED : REPAIR_CAUSE_UNEXPLAINED, pages);
 }
 
-void predict_compactions(struct whereabouts *where, uint64_t at)
+void follow_compactions(struct whereabouts *where, uint64_t at)
 {
 	struct recorded_compactions *recorded = &where->run->load.recorded_compactions;
 	struct recorded_compaction_sink sink = {where, isolated, cut, left, followed};
@@ -69,7 +69,7 @@ void predict_compactions(struct whereabouts *where, uint64_t at)
 		recorded_compaction_follow(recorded, where->m, row, &sink);
 }
 
-void predict_supply(struct whereabouts *where)
+void follow_supply(struct whereabouts *where)
 {
 	struct recorded_compaction_sink sink = {where, isolated, cut, left, followed};
 	const struct window_event *event;
@@ -112,7 +112,7 @@ bool is_given_back(struct whereabouts *where, const struct window_event *event)
 	return !next || next->kind == EVENT_KIND_FREE;
 }
 
-void predict_given_back(struct whereabouts *where, const struct window_event *event)
+void take_given_back(struct whereabouts *where, const struct window_event *event)
 {
 	struct zone *zone = frame_zone(where->m, event->frame);
 	const struct compactor *task =

@@ -280,9 +280,9 @@ bool take_proved(struct whereabouts *where, struct pcp *pcp);
 void settle_interrupted(struct whereabouts *where, const struct window_event *event);
 
 /* infer_compaction.c: the effects of compaction before row `at` of `event`. */
-void predict_compactions(struct whereabouts *where, uint64_t at);
+void follow_compactions(struct whereabouts *where, uint64_t at);
 /* The latest event may be the free of a page that compaction moved to the last page at hand. */
-void predict_supply(struct whereabouts *where);
+void follow_supply(struct whereabouts *where);
 /* Whether a free gives a page back to the compaction it came from, not to the allocator. */
 bool is_given_back(struct whereabouts *where, const struct window_event *event);
-void predict_given_back(struct whereabouts *where, const struct window_event *event);
+void take_given_back(struct whereabouts *where, const struct window_event *event);
