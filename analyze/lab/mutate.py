@@ -7,7 +7,7 @@
     mutate.py --kind KIND --seed SEED [--keep DIR]
 
 Each seed makes one damaged input of each kind and one command line, the same ones on every run.
-Each command line has 20 s of each CPU (120 s on the clock) and 2 GiB. A result is wrong if the
+Each command line has 60 s of each CPU (120 s on the clock) and 2 GiB. A result is wrong if the
 command ends by a signal or with a traceback, takes too long or too much memory, prints anything on
 stderr but its own lines, breaks its JSON, prints control characters, changes its input, or leaves a
 part of an output. An input with a wrong result stays in DIR, with the file `why`. Exit status 1 if

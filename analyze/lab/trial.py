@@ -24,8 +24,8 @@ from typing import NoReturn
 
 from pagetape import cli
 
-SECONDS = 20.0  # of each CPU: a command that takes more hangs
-WAITS = 6  # times as long on the clock: a command that takes no CPU hangs as well
+SECONDS = 60.0  # of each CPU: a command that takes more hangs; 34 runs of 24 GB take 20 to 40
+WAITS = 2  # times as long on the clock: a command that takes no CPU hangs as well
 MEMORY = 2 << 30  # bytes resident
 
 _POLL_S = 0.05
