@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -221,11 +222,13 @@ def fake_host(tmp_path: Path) -> Host:
     return Host(root)
 
 
+@dataclass(frozen=True)
 class Said:
-    """The result of one command line."""
+    """The result of one command line. A failed assertion prints it with its message."""
 
-    def __init__(self, status: int, out: str, err: str) -> None:
-        self.status, self.out, self.err = status, out, err
+    status: int
+    out: str
+    err: str
 
     @property
     def json(self) -> Any:

@@ -16,6 +16,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,13 +57,16 @@ def is_locked(path: Path) -> bool:
 def remove(path: Path) -> None:
     """Remove a file, or a directory of this user with all that is in it.
 
-    Another user may have put a directory of his own there, however deep.
+    Another user may have put a directory of his own there, however deep. Another process may remove
+    the same at any instant.
     """
-    if not path.is_dir() or path.is_symlink():
-        path.unlink(missing_ok=True)
-    elif path.lstat().st_uid == os.geteuid():
-        with contextlib.suppress(RecursionError):
-            shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):
+        found = path.lstat()
+        if not stat.S_ISDIR(found.st_mode):
+            path.unlink()
+        elif found.st_uid == os.geteuid():
+            with contextlib.suppress(RecursionError):
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def remove_leftovers(directory: Path, prefix: str) -> None:
