@@ -26,6 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pagetape.answer import Answer
 from pagetape.asking import interval, no_verdict, query
 from pagetape.asking.database import Database, labels
 from pagetape.asking.interval import Interval, Paired
@@ -49,12 +50,37 @@ def metrics(
     are cut off, the state at the end is that of a later moment, and left out.
     """
     with Database([tape], threads, tables) as db:
-        rows = db.run(query.reports()["metrics"]).objects()
+        return _by_name(tape, db.run(query.reports()["metrics"]))
+
+
+def _by_name(tape: Tape, found: Answer) -> dict[str, dict[str, Any]]:
+    rows = found.objects()
     for row in rows:
         if row["value"] is None and is_index(row["metric"]):
             row["value"] = SUCCEEDS
     cut = tape.is_cut("event")
     return {row["metric"]: row for row in rows if not (cut and _AT_THE_END in row["metric"])}
+
+
+class MetricsOfMany:
+    """metrics() of many tapes, on several threads: the report is planned once per thread."""
+
+    def __init__(self) -> None:
+        self._idle: list[Database] = []
+
+    def of(self, tape: Tape) -> dict[str, dict[str, Any]]:
+        """The metrics of one tape. After an error its database is not used again."""
+        try:
+            db = self._idle.pop()
+        except IndexError:
+            db = Database([tape], threads=1)
+        found = _by_name(tape, db.run_on(tape, query.reports()["metrics"]))
+        self._idle.append(db)
+        return found
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
 
 
 # Values of the members by run and metric, in the order of their seeds.

@@ -26,6 +26,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any, NamedTuple, TypeVar
 
 import duckdb
@@ -34,7 +35,7 @@ import pyarrow as pa
 from pagetape.answer import Answer
 from pagetape.asking import query
 from pagetape.asking.spill_dir import spill_dir
-from pagetape.asking.tape_dataset import TapeDataset
+from pagetape.asking.tape_dataset import RowsDataset, TapeDataset
 from pagetape.schemas import TABLES, Column, Table
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import fallback_unit, kernel_rows
@@ -327,21 +328,31 @@ class Database:
             self._db.execute(_LOCKED)
         names = labels(tapes)
         self._tapes = list(zip(tapes, names, strict=True))
-        self._where = ", ".join(str(tape.path) for tape in tapes)
         self._scanned: list[TapeDataset] = []
         self._unmade: dict[str, Table | query.Query | str] = {**TABLES, **_macros()}
         self._unmade |= {view.name: view for view in query.views()}
-        rows = [self._within(machine(tape, names[i], i)) for i, tape in enumerate(tapes)]
-        self._db.register("tape_machine", pa.Table.from_pylist(rows, MACHINE))
-        self._view("machine", "SELECT * FROM tape_machine")
-        far = [row for tape, name in self._tapes for row in distances(tape, name)]
-        self._db.register("tape_distance", pa.Table.from_pylist(far, DISTANCE))
-        self._view("node_distance", "SELECT * FROM tape_distance")
+        self._prepared: set[str] = set()
+        self._machines = RowsDataset(MACHINE, self._machine_rows())
+        self._distances = RowsDataset(DISTANCE, self._distance_rows())
+        about = {"machine": self._machines, "node_distance": self._distances}
+        for name, rows in about.items():
+            self._db.register(f"tape_{name}", rows)
+            self._view(name, f"SELECT * FROM tape_{name}")
 
     @property
     def tapes(self) -> list[Tape]:
         """The tapes, in their order."""
         return [tape for tape, _ in self._tapes]
+
+    @property
+    def _where(self) -> str:
+        return ", ".join(str(tape.path) for tape in self.tapes)
+
+    def _machine_rows(self) -> list[dict[str, Any]]:
+        return [self._within(machine(*tape, place)) for place, tape in enumerate(self._tapes)]
+
+    def _distance_rows(self) -> list[dict[str, Any]]:
+        return [row for tape in self._tapes for row in distances(*tape)]
 
     def _within(self, row: dict[str, Any]) -> dict[str, Any]:
         """The row of `machine` with the limits of the span instead of the tape's."""
@@ -413,6 +424,26 @@ class Database:
         with self._out_of_range(question):
             return self._interruptible(lambda: self._answer(question.sql, chosen))
 
+    def run_on(self, tape: Tape, question: query.Query) -> Answer:
+        """The answer to a query without parameters about `tape`, in place of the only tape.
+
+        The query is planned once for all tapes, which takes most of the time if they are small.
+        """
+        ((_, label),) = self._tapes
+        assert self._span is None and not self._given and not self._only
+        self._tapes = [(tape, label)]
+        self._machines.rows = self._machine_rows()
+        self._distances.rows = self._distance_rows()
+        for scanned in self._scanned:
+            scanned.tape = tape
+        plan = question.name.replace(".", "_")
+        with self._out_of_range(question):
+            if plan not in self._prepared:
+                self._make_for(question)
+                self._interruptible(lambda: self._db.execute(f"PREPARE {plan} AS {question.sql}"))
+                self._prepared.add(plan)
+            return self._interruptible(lambda: self._answer(f"EXECUTE {plan}", {}))
+
     def _chosen(self, question: query.Query, values: Mapping[str, Any] | None) -> dict[str, Any]:
         """The parameters of a query, checked; its views are made."""
         chosen = {p.name: p.default for p in question.parameters} | dict(values or {})
@@ -456,7 +487,9 @@ class Database:
             return self._interruptible(lambda: self._rows(sql, table))
 
     def _interruptible(self, ask: Callable[[], _T]) -> _T:
-        """Run `ask` on another thread: DuckDB reacts late to Ctrl-C on the main thread."""
+        """Run `ask`, not on the main thread: DuckDB reacts late to Ctrl-C there."""
+        if current_thread() is not main_thread():
+            return ask()
         with ThreadPoolExecutor(1) as pool:
             answer = pool.submit(ask)
             try:

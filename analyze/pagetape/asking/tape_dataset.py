@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of a tape as DuckDB reads it: batch by batch, only the columns of the query, checked.
+"""Tables of tapes as DuckDB reads them: batch by batch, only the columns of the query, checked.
 
 DuckDB would read the tape's file through a pyarrow dataset, which checks nothing: an offset
 outside its buffer then reads memory of the process, or ends it.
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import reduce
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,6 +37,11 @@ def _by_label(column: Column, wanted: ds.Expression) -> _Filter:
     return filtered
 
 
+def _words(wanted: ds.Expression | None) -> set[str]:
+    """The words of an expression: it gives no list of its columns, but each of them is a word."""
+    return set(re.findall(r"\w+", str(wanted)))
+
+
 class _Scanner:
     """One scan. pyarrow's own scanner would run the batches on its thread pool, where decoding,
     which uses the pool too, can wait for itself."""
@@ -49,17 +54,13 @@ class _Scanner:
         return pa.RecordBatchReader.from_batches(self._schema, self._batches)
 
 
-class TapeDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
-    """Table `name` of a tape. DuckDB asks for `schema` once, and for a scanner per scan."""
+class _Dataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
+    """Rows that each scan reads anew. DuckDB asks for `schema` once, and for a scanner per scan."""
 
-    def __init__(self, tape: Tape, name: str) -> None:
-        self._tape = tape
-        self._name = name
-        self.error: TapeError | None = None  # of the last scan; DuckDB keeps only its text
+    schema: pa.Schema
 
-    @property
-    def schema(self) -> pa.Schema:
-        return TABLES[self._name].arrow
+    def __init__(self) -> None:
+        """Without that of pyarrow, which needs rows."""
 
     def scanner(
         self,
@@ -68,26 +69,63 @@ class TapeDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
     ) -> _Scanner:
         """The rows that pass `filter`, with `columns` or all."""
         columns = self.schema.names if columns is None else columns
-        # An expression gives no list of its columns: each word that is a column may be one.
-        words = set(re.findall(r"\w+", str(filter)))
+        words = _words(filter)
         read = [name for name in self.schema.names if name in columns or name in words]
         schema = pa.schema([self.schema.field(name) for name in columns])
-        filtered = None if filter is None else self._filter(words, filter)
-        return _Scanner(schema, self._batches(read, columns, filtered))
+        filtered = None if filter is None else self._filter(filter)
+        return _Scanner(schema, self._selected(read, columns, filtered))
 
-    def _filter(self, words: set[str], wanted: ds.Expression) -> _Filter:
+    def _filter(self, wanted: ds.Expression) -> _Filter:
+        return lambda batch: batch.filter(wanted)
+
+    def _selected(
+        self, read: list[str], columns: list[str], filtered: _Filter | None
+    ) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches(read):
+            yield (batch if filtered is None else filtered(batch)).select(columns)
+
+    def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """The rows, at least with these columns."""
+        raise NotImplementedError
+
+
+class TapeDataset(_Dataset):
+    """Table `name` of `tape`, which another tape may replace between two scans."""
+
+    def __init__(self, tape: Tape, name: str) -> None:
+        self.tape = tape
+        self._name = name
+        self.error: TapeError | None = None  # of the last scan; DuckDB keeps only its text
+
+    @property
+    def schema(self) -> pa.Schema:
+        return TABLES[self._name].arrow
+
+    def _filter(self, wanted: ds.Expression) -> _Filter:
+        words = _words(wanted)
         named = [column for column in TABLES[self._name].columns if column.name in words]
         if len(named) == 1 and named[0].labels:
             return _by_label(named[0], wanted)
-        return lambda batch: batch.filter(wanted)
+        return super()._filter(wanted)
 
-    def _batches(
-        self, read: list[str], columns: list[str], filtered: _Filter | None
-    ) -> Iterator[pa.RecordBatch]:
+    def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         try:
-            for batch in self._tape.batches(self._name, read):
-                found = batch if filtered is None else filtered(batch)
-                yield found.select(columns)
+            yield from self.tape.batches(self._name, columns)
         except TapeError as e:
             self.error = e
             raise
+
+
+class RowsDataset(_Dataset):
+    """Rows in memory, which others may replace between two scans."""
+
+    def __init__(self, schema: pa.Schema, rows: list[dict[str, Any]]) -> None:
+        self._schema = schema
+        self.rows = rows
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        yield from pa.Table.from_pylist(self.rows, self._schema).select(columns).to_batches()

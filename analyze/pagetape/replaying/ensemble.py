@@ -31,7 +31,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pagetape.asking.comparison import metrics
+from pagetape.asking.comparison import MetricsOfMany
 from pagetape.replaying import kernels, players
 from pagetape.replaying.playback import Run, Source, identity, is_own
 from pagetape.replaying.validation import miss_rates
@@ -111,6 +111,7 @@ class Members(players.CachedTable):
         self, source: Source, label: str, run: Run, nr: int, directory: Path, *, cached: bool = True
     ) -> None:
         self.label = label
+        self._metrics = MetricsOfMany()
         self._members: dict[int, dict[str, dict[str, Any]]] = {}  # metrics by seed
         tape = source.tape
 
@@ -131,13 +132,14 @@ class Members(players.CachedTable):
         """Measure a member, and remove its tape."""
         tape = part.whole()
         with named(self._tape, tape.path):
-            found = metrics(tape, threads=1)
+            found = self._metrics.of(tape)
         for kind, nr in part.drawn.items():
             found[DRAWN + kind] = {"unit": "changes", "tier": "A", "value": nr}
         self._members[part.variation["seed"]] = found
         shutil.rmtree(tape.path)
 
     def make(self) -> pa.Table:
+        self._metrics.close()
         rows = [
             {"run": self.label, "seed": seed, "metric": name}
             | {column: row[column] for column in ("unit", "tier", "value")}

@@ -155,6 +155,7 @@ class Source:
         self._inferred = inferred
         self._preferences = preferences if preferences is not None else SCHEMA.empty_table()
         self._instead: Mapping[str, pa.Table] = {}
+        self._made: dict[Run, dict[str, Any]] = {}
 
     def with_start(self, tables: Mapping[str, pa.Table]) -> Source:
         """The same source, with these tables at the start instead of the tape's."""
@@ -235,6 +236,22 @@ class Source:
         """The rows of `inferred` that a run takes as input."""
         return self._inferred if run.assisted else self._requests
 
+    @cached_property
+    def copied(self) -> list[tuple[str, pa.RecordBatch]]:
+        """The tables that each run copies from its input: those of the start, and COPIED."""
+        rows = hindsight.tables(self.tape, self.begin, *COPIED)
+        if not self.begin:
+            return list(rows)
+        proven = TABLES["snapshot"].batch(hindsight.snapshot(self.tape))
+        others = [(name, batch) for name, batch in rows if name != "snapshot"]
+        return [*others, ("snapshot", proven)]
+
+    def made_by(self, run: Run) -> dict[str, Any]:
+        """The fact `replay` of a tape that the run makes; the tape is asked once for each run."""
+        if run not in self._made:
+            self._made[run] = made_by(self.tape, run)
+        return self._made[run]
+
     def tables(self, run: Run, seed: int = 0) -> Tables:
         """The tables that a run loads before the first event; `seed` of a member, or 0."""
         yield from self._begun(seed)
@@ -311,11 +328,9 @@ class _Output:
         self._wait()
         if self._writer is None:
             return
-        for name, batch in hindsight.tables(source.tape, source.begin, *COPIED):
-            if name not in self._leave_out and not (source.begin and name == "snapshot"):
+        for name, batch in source.copied:
+            if name not in self._leave_out:
                 self._writer.write(name, batch)
-        if source.begin:
-            self._writer.rows("snapshot", hindsight.snapshot(source.tape))
         self._writer.rows("policy_effect", effects)
         self._writer.rows(
             "tracepoint",
@@ -447,7 +462,7 @@ class Playback:
         return self._result()
 
     def _result(self) -> dict[str, Any]:
-        made = made_by(self._source.tape, self._run)
+        made = self._source.made_by(self._run)
         of_run = {"tier": made["tier"]}
         effects = [dict(effect) | of_run for effect in self._playing.engine.policies_effect]
         self._output.finish(self._source, effects)
@@ -490,7 +505,7 @@ class NewTape:
 
 def new_writer(source: Source, run: Run, new: NewTape) -> contextlib.AbstractContextManager[Writer]:
     """The tape of a run, which gets its name when it is complete."""
-    facts = source.tape.facts | {"replay": made_by(source.tape, run)}
+    facts = source.tape.facts | {"replay": source.made_by(run)}
     inputs = [source.tape.path]
     durable = not new.counted
     return output.whole_tape(new.path, facts, replace=new.replace, inputs=inputs, durable=durable)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One plan of the report `metrics` for many tapes gives each tape's own metrics."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagetape.asking.comparison import MetricsOfMany, metrics
+from pagetape.schemas.tape import Tape, TapeError
+
+
+@pytest.fixture
+def tapes(golden: Path, small: Path, empty: Path, tmp_path: Path, pagetape: Any) -> list[Tape]:
+    """Different machines, a recording and its replay, and a tape of which nothing is known."""
+    replay = tmp_path / "replay.tape"
+    assert pagetape("replay", small, "--ensemble", "0", "-o", replay).status == 0
+    return [Tape(path) for path in (golden, small, replay, empty, golden)]
+
+
+def test_each_tape_has_its_own_metrics(tapes: list[Tape]) -> None:
+    many = MetricsOfMany()
+    found = [many.of(tape) for tape in tapes]
+    assert found == [metrics(tape) for tape in tapes]
+    assert len({str(of_one) for of_one in found}) == len(tapes) - 1
+    many.close()
+
+
+def test_an_error_names_its_tape_and_spoils_no_other(
+    golden_with: Callable[[dict[str, Any]], Path], small: Path, golden: Path
+) -> None:
+    damaged = golden_with({})
+    table = damaged / "event.arrow"
+    content = bytearray(table.read_bytes())
+    content[len(content) // 3 : len(content) // 3 + 64] = bytes(64)
+    many = MetricsOfMany()
+    many.of(Tape(small))
+    bad = Tape(damaged)
+    table.write_bytes(content)
+    with pytest.raises(TapeError, match=str(damaged)):
+        many.of(bad)
+    assert many.of(Tape(golden)) == metrics(Tape(golden))
+    many.close()
