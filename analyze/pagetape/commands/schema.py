@@ -30,12 +30,11 @@ _INTRODUCTION = """<!-- Written by `pagetape schema --markdown`. Do not edit. --
 
 A tape is a directory `NAME.tape` with one Arrow IPC file for each table, `TABLE.arrow`. This page
 documents schema version {version}. `pagetape schema TABLE` prints the same for one table. In
-`pagetape sql` every table is a view with one more column: `tape`, the name of the tape. The views
-under the tables are made from them: only `pagetape sql` and the reports have these.
+`pagetape sql` every table is a view with one more column: `tape`, the name of the tape. Only
+`pagetape sql` and the reports have the views under the tables, which are made from them.
 
 A line has a column: its name, its type with `?` if it may be null, its unit, and its meaning. The
-next two sections have the columns that mean the same in several tables or views. These have only
-the names of such columns.
+next section has the columns that mean the same in several tables; these have only their names.
 """
 
 _BITS = {  # by name: column, meaning, names from bit 0 on
@@ -136,17 +135,11 @@ def _line(column: Column) -> _Line:
     return column.name, f"{kind}{'?' if column.null else ''}", column.unit, column.doc
 
 
-def _view_line(column: query.Column) -> _Line:
-    return column.name, column.type, "", column.doc
-
-
-def _shared(of_views: bool) -> list[_Line]:
-    """Of each name, the line of the most tables, or views, if these are enough."""
-    lines = [_view_line(c) for view in query.views() for c in view.columns]
-    if not of_views:
-        lines = [_line(c) for table in TABLES.values() for c in table.columns]
+def _shared() -> list[_Line]:
+    """Of each name, the line of the most tables, if these are enough."""
+    lines = Counter(_line(c) for table in TABLES.values() for c in table.columns)
     most: dict[str, _Line] = {}
-    for line, times in Counter(lines).most_common():
+    for line, times in lines.most_common():
         if times >= _SHARED:
             most.setdefault(line[0], line)
     return list(most.values())
@@ -188,23 +181,23 @@ def _markdown(table: Table, shared: Container[_Line] = ()) -> Iterator[str]:
             yield f"Values of `{column.name}`: " + _markdown_values(_pairs(column.values))
 
 
-def _markdown_view(view: query.Query, shared: Container[_Line] = ()) -> Iterator[str]:
+def _markdown_view(view: query.Query) -> Iterator[str]:
     yield f"## View {view.name}"
     yield _cell(f"{view.title} {view.doc}".strip())
-    yield _markdown_lines(list(map(_view_line, view.columns)), shared)
+    yield _markdown_lines([(column.name, column.type, "", column.doc) for column in view.columns])
 
 
 def _page() -> Iterator[str]:
     """The whole page docs/schema.md, in parts."""
     yield _INTRODUCTION.format(version=VERSION).rstrip()
-    of_tables, of_views = _shared(of_views=False), _shared(of_views=True)
-    for which, shared in (("tables", of_tables), ("views", of_views)):
-        yield f"## Columns of several {which}"
-        yield _markdown_lines(shared)
+    shared = _shared()
+    yield "## Columns of several tables"
+    yield _markdown_lines(shared)
     for table in TABLES.values():
-        yield from _markdown(table, of_tables)
-    for view in query.views():
-        yield from _markdown_view(view, of_views)
+        yield from _markdown(table, shared)
+    yield "## Views"
+    yield "`pagetape schema VIEW` prints the columns of a view, and what it is made from."
+    yield _markdown_table(("view", "rows"), [(f"`{v.name}`", v.title) for v in query.views()])
     for name, values in ENUMS.items():
         yield f"## Values of {name}"
         yield _markdown_values(_pairs(values))
