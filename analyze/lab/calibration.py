@@ -32,7 +32,7 @@ from program import table
 
 from pagetape.asking import interval
 from pagetape.asking.success import number
-from pagetape.replaying import ensemble, model_error, replay_span
+from pagetape.replaying import MEMBERS, ensemble, model_error, replay_span
 from pagetape.replaying.playback import Run
 from pagetape.schemas.tape import Tape
 
@@ -289,7 +289,7 @@ def main() -> None:
     parser = program.parser(__doc__)
     parser.add_argument("--check", action="store_true", help="leave the margins as they are")
     parser.add_argument("--reclaim", choices=("R0", "R1"), default="R0")
-    parser.add_argument("--members", type=int, default=ensemble.DEFAULT)
+    parser.add_argument("--members", type=int, default=MEMBERS)
     parser.add_argument("--jobs", type=int)
     parser.add_argument("recordings", type=Path, nargs="+")
     arguments = parser.parse_args()

@@ -33,7 +33,7 @@ from program import say, table
 from pagetape.asking import interval
 from pagetape.asking.comparison import members_of
 from pagetape.asking.database import Database
-from pagetape.replaying import ensemble, model_error, replay_span, sweep
+from pagetape.replaying import MEMBERS, ensemble, model_error, replay_span, sweep
 from pagetape.replaying.playback import Run
 from pagetape.schemas.tape import Tape, TapeError
 
@@ -296,7 +296,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("build/feedback"))
     parser.add_argument("--pairs", type=int, default=0)
     parser.add_argument("--boosts", action="store_true")
-    parser.add_argument("--members", type=int, default=ensemble.DEFAULT)
+    parser.add_argument("--members", type=int, default=MEMBERS)
     parser.add_argument("--unseen", action="store_true")
     parser.add_argument("recordings", nargs="*", type=Path)
     arguments = parser.parse_args()

@@ -24,7 +24,7 @@ import recordings
 
 from pagetape.asking import interval
 from pagetape.asking.comparison import members_of
-from pagetape.replaying import ensemble, reclaim_mode, replay_span
+from pagetape.replaying import MEMBERS, ensemble, reclaim_mode, replay_span
 from pagetape.replaying.playback import Run, in_mode
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
@@ -112,7 +112,7 @@ def fallbacks(path: Path, policies: str, members: int) -> interval.Interval:
 
 def main() -> None:
     parser = program.parser(__doc__)
-    parser.add_argument("--members", type=int, default=ensemble.DEFAULT)
+    parser.add_argument("--members", type=int, default=MEMBERS)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--policy", action="append", help="a stack, joined by +; '' for none")
     parser.add_argument("tapes", nargs="+", type=Path)

@@ -21,8 +21,7 @@ from pagetape.api.relation import Relation, html_table
 from pagetape.api.result import Compared, Played
 from pagetape.asking import query
 from pagetape.asking.database import Database, Span, labels
-from pagetape.replaying import presets, reclaim_mode
-from pagetape.replaying.ensemble import DEFAULT
+from pagetape.replaying import MEMBERS, presets, reclaim_mode
 from pagetape.replaying.playback import NewTape, Run, Source, check, in_mode, is_own
 from pagetape.replaying.prediction import compare as compare_tapes
 from pagetape.replaying.prediction import label, predict
@@ -148,7 +147,7 @@ class Tapes:
         *,
         kernel: str = "auto",
         reclaim: str = reclaim_mode.AUTO,
-        ensemble: int = DEFAULT,
+        ensemble: int = MEMBERS,
         output: _Path | None = None,
     ) -> Replay:
         """Play the tape through the model, as `pagetape replay` does.
@@ -181,7 +180,7 @@ class Tapes:
         with explained():
             return validate_tape(tape, kernel)
 
-    def compare(self, *others: _Path | Tapes, ensemble: int = DEFAULT) -> Compared:
+    def compare(self, *others: _Path | Tapes, ensemble: int = MEMBERS) -> Compared:
         """pagetape.compare() of these tapes and others."""
         return compare(self, *others, ensemble=ensemble)
 
@@ -279,7 +278,7 @@ def open(*places: _Path, unsafe: bool = False) -> Tapes:
         return Tapes([Tape(path) for path in paths], unsafe=unsafe)
 
 
-def compare(base: _Path | Tapes, *others: _Path | Tapes, ensemble: int = DEFAULT) -> Compared:
+def compare(base: _Path | Tapes, *others: _Path | Tapes, ensemble: int = MEMBERS) -> Compared:
     """Compare the first tape with the others, as `pagetape compare` does.
 
     A replay of the first tape that has no members is played `ensemble` times for its intervals.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of the commands that play a tape: the kernel, policies, nodes and the ensemble.
 
-They are apart from options.py because they load the engine and DuckDB, which a recorder on a small
-machine has no memory for.
+They are apart from options.py because they load the engine, which a recorder on a small machine has
+no memory for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import click
 
 from pagetape import _replay, console, did_you_mean
 from pagetape.commands import completion
-from pagetape.replaying.ensemble import DEFAULT
+from pagetape.replaying import MEMBERS
 from pagetape.tapes import kernel_rows
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def members(name: str, text: str) -> Callable[[Command], Command]:
         "--ensemble",
         name,
         type=click.IntRange(0, 1000),
-        default=DEFAULT,
+        default=MEMBERS,
         show_default=True,
         envvar="PAGETAPE_ENSEMBLE",
         show_envvar=True,

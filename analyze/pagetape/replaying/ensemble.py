@@ -39,9 +39,6 @@ from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import output
 
-# Members of an ensemble by default.
-DEFAULT = 16
-
 # The table of the members' metrics.
 SCHEMA = TABLES["member"].arrow
 

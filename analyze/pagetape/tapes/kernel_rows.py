@@ -21,10 +21,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pagetape import _replay, did_you_mean
-from pagetape.schemas.tape import Tape
+
+if TYPE_CHECKING:
+    from pagetape.schemas.tape import Tape
 
 SURE = {"source": "source read", "image": "image seen", "patch": "date of a patch"}
 
