@@ -41,9 +41,12 @@ from pagetape.tapes.loss import Loss
 _AT_THE_END = " at the end"  # in the names of metrics of the last state
 
 
+Metrics = dict[str, dict[str, Any]]  # rows of the report `metrics`, by name
+
+
 def metrics(
     tape: Tape, threads: int | None = None, tables: Mapping[str, pa.Table] | None = None
-) -> dict[str, dict[str, Any]]:
+) -> Metrics:
     """The rows of the report `metrics`, by name; `threads` and `tables` as for Database.
 
     A fragmentation index without a value, as a request would succeed, is SUCCEEDS. If the events
@@ -53,7 +56,7 @@ def metrics(
         return _by_name(tape, db.run(query.reports()["metrics"]))
 
 
-def _by_name(tape: Tape, found: Answer) -> dict[str, dict[str, Any]]:
+def _by_name(tape: Tape, found: Answer) -> Metrics:
     rows = found.objects()
     for row in rows:
         if row["value"] is None and is_index(row["metric"]):
@@ -68,7 +71,7 @@ class MetricsOfMany:
     def __init__(self) -> None:
         self._idle: list[Database] = []
 
-    def of(self, tape: Tape) -> dict[str, dict[str, Any]]:
+    def of(self, tape: Tape) -> Metrics:
         """The metrics of one tape. After an error its database is not used again."""
         try:
             db = self._idle.pop()
@@ -109,7 +112,7 @@ class Side:
     role: str
     loss: Loss
     run: dict[str, Any] | None
-    metrics: dict[str, dict[str, Any]]
+    metrics: Metrics
     kernel_warnings: list[str] = field(default_factory=list)
     members: Members = field(default_factory=dict)
     effects: list[dict[str, Any]] = field(default_factory=list)  # rows of policy_effect

@@ -10,11 +10,10 @@ model_error.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
-from pagetape.asking.comparison import metrics
+from pagetape.asking.comparison import Metrics, metrics
 from pagetape.replaying import kernels, players
 from pagetape.replaying.playback import Run, Source
 from pagetape.replaying.validation import block_mix, recorded_use
@@ -25,7 +24,7 @@ from pagetape.tapes import output
 _SCHEMA = TABLES["model_error"].arrow
 
 
-def recorded_metrics(tape: Tape) -> dict[str, dict[str, Any]]:
+def recorded_metrics(tape: Tape) -> Metrics:
     """The metrics of a recording, also those that follow from its events: of pageblocks, and of how
     the zones stood at its requests."""
     tables = {}
@@ -34,9 +33,9 @@ def recorded_metrics(tape: Tape) -> dict[str, dict[str, Any]]:
     return metrics(tape, tables=tables)
 
 
-def side_by_side(tape: Tape, model: Tape) -> pa.Table:
-    """Every metric of the recording and of its replay."""
-    recorded, played = recorded_metrics(tape), metrics(model)
+def side_by_side(tape: Tape, played: Metrics) -> pa.Table:
+    """Every metric of the recording beside those of its replay."""
+    recorded = recorded_metrics(tape)
     rows = []
     for name in dict.fromkeys([*recorded, *played]):
         about = recorded.get(name) or played[name]
@@ -72,7 +71,7 @@ class ModelError(players.CachedTable):
 
     def make(self) -> pa.Table:
         (part,) = self.parts
-        return side_by_side(self._tape, part.whole())
+        return side_by_side(self._tape, metrics(part.whole()))
 
 
 def measure(source: Source, run: Run, near: Path) -> pa.Table:

@@ -103,8 +103,9 @@ class WhatIf(players.Task):
         made = part.whole(tables)
         tape = part.source.tape
         with ensemble.named(tape, made.path):
-            error = self._error.table if self._error else model_error.side_by_side(tape, made)
-            self.result = with_intervals(part.result, made, error, threads=1)
+            found = comparison.metrics(made, threads=1)
+            error = self._error.table if self._error else model_error.side_by_side(tape, found)
+            self.result = with_intervals(part.result, found, error, tables["member"])
 
 
 def predict(
@@ -125,14 +126,12 @@ def predict(
 
 
 def with_intervals(
-    result: dict[str, Any], made: Tape, error: pa.Table, threads: int | None = None
+    result: dict[str, Any], found: comparison.Metrics, error: pa.Table, rows: pa.Table
 ) -> dict[str, Any]:
     """The result of a run with the metrics of its tape, and with intervals in its totals.
 
-    `error` has the rows of model_error; `threads` is that of the query, as for Database.
+    `error` has the rows of model_error, and `rows` those of member.
     """
-    found = comparison.metrics(made, threads)
-    rows = made.table("member")
     members = comparison.members_of(rows)
     metrics = comparison.beside_model(found, error, members, result)
     by_name = {metric["metric"]: metric for metric in metrics}
@@ -183,7 +182,7 @@ def _members(tapes: Sequence[Tape], nr: int, bar: Bar) -> dict[Path, pa.Table]:
     return found
 
 
-def _recorded(tapes: Sequence[Tape]) -> dict[str, dict[str, Any]] | None:
+def _recorded(tapes: Sequence[Tape]) -> comparison.Metrics | None:
     """The metrics of the first tape, if it is the recording of one of the others."""
     base = tapes[0]
     played = any(of_replay(tape, base) is not None for tape in tapes[1:])
