@@ -41,15 +41,14 @@ class TapeError(OSError):
     """A tape cannot be read or written; the message has its path and the reason."""
 
 
-def stored_schema(table: Table, facts: dict[str, Any]) -> pa.Schema:
-    """The table's columns, with the schema version and the machine facts as metadata."""
-    return table.arrow.with_metadata(
-        {_VERSION_KEY: str(VERSION), _FACTS_KEY: json.dumps(facts, sort_keys=True)}
-    )
+def stored_schema(table: Table, facts: dict[str, Any] | None = None) -> pa.Schema:
+    """The table's columns, with the schema version and any machine facts as metadata."""
+    about = {} if facts is None else {_FACTS_KEY: json.dumps(facts, sort_keys=True)}
+    return table.arrow.with_metadata({_VERSION_KEY: str(VERSION), **about})
 
 
 class Writer:
-    """Writes a tape: rows go to any table in any order, `facts` go into all.
+    """Writes a tape: rows go to any table in any order, `facts` go into the table `event`.
 
     The tape appears under its name at once, with every required table, so that a killed recorder
     leaves the rows it had written. With `replace`, it replaces an older tape of that name;
@@ -114,7 +113,7 @@ class Writer:
         self._sinks.append(pa.OSFile(str(path), "wb"))
         self._files[name] = pa.ipc.new_file(
             self._sinks[-1],
-            stored_schema(TABLES[name], self.facts),
+            stored_schema(TABLES[name], self.facts if name == "event" else None),
             options=pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1)),
         )
         return path
@@ -204,8 +203,11 @@ class Tape:
         version = metadata.get(_VERSION_KEY, b"none")[:20].decode(errors="replace")
         if version != str(VERSION):
             raise TapeError(errno.EPROTO, f"{path}: {_about_version(version)}")
+        if _FACTS_KEY not in metadata:
+            why = "has no machine facts: it is the file of another table"
+            raise TapeError(errno.EBADMSG, f"{path}: table 'event' {why}")
         try:
-            self.facts = parse_facts(metadata.get(_FACTS_KEY, b""))
+            self.facts = parse_facts(metadata[_FACTS_KEY])
         except ValueError as e:
             raise TapeError(errno.EBADMSG, f"{path}: the machine facts are damaged: {e}") from e
         self.tables = {name for name in TABLES if os.path.lexists(self._file(name))}

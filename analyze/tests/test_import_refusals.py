@@ -284,9 +284,10 @@ def test_kinds_and_cpus_without_an_event(tmp_path: Path, pagetape: Run) -> None:
     frees = [(1000 + n, FREE.record(MACHINE, n, 0)) for n in range(50)]
     dat = write(tmp_path / "t.dat", frees, [], frees, [])
     assert pagetape("import", dat, "-o", tmp_path / "t.tape").status == 0
-    lines = " ".join(absent(pagetape, "report", "events.by_kind", tmp_path / "t.tape"))
-    assert "no event of 2 CPUs of 4 (1, 3)" in lines
-    assert "no event of kmem:mm_page_alloc, kmem:mm_page_alloc_zone_locked" in lines
+    assert absent(pagetape, "report", "events.by_kind", tmp_path / "t.tape") == [
+        "no event of kmem:mm_page_alloc, kmem:mm_page_alloc_zone_locked, kmem:mm_page_pcpu_drain"
+        " or of 2 CPUs of 4 (1, 3): not recorded, or none happened"
+    ]
     said = refused(pagetape("report", "pages.lifetimes", tmp_path / "t.tape"))
     assert "needs events of every allocation, and this import has none" in said
 

@@ -166,15 +166,16 @@ def test_the_labels_of_absent_columns_are_those_of_the_table(path: Path) -> None
 
 
 def test_other_columns_are_refused(path: Path) -> None:
-    event, task = path / "event.arrow", path / "task.arrow"
-    shutil.copy(task, event)
+    batch = TABLES["task"].batch(TASKS)
+    shutil.copy(path / "task.arrow", path / "event.arrow")
+    assert "table 'event' has no machine facts" in refused(path, "event")
+    store(path, "event", batch)
     assert "table 'event' has other columns: 'pid' (int32 not null)" in refused(path, "event")
     for method in (Tape.num_rows, Tape.span):
         with pytest.raises(TapeError, match="has other columns"):
             method(Tape(path), "event")
     with pytest.raises(TapeError, match="has other columns"):
         assert Tape(path).complete
-    batch = TABLES["task"].batch(TASKS)
     twice = pa.RecordBatch.from_arrays(
         [*batch.columns, batch.column(0)], schema=batch.schema.append(batch.schema.field(0))
     )

@@ -63,13 +63,12 @@ def test_rows_come_back_as_they_were(name: str, data: st.DataObject) -> None:
         assert tape.num_rows(name) == len(rows)
 
 
-def test_facts_are_in_every_file(tmp_path: Path) -> None:
+def test_facts_are_in_one_file(tmp_path: Path) -> None:
     facts = {"kernel": "6.12.1", "nodes": [{"id": 0, "cpus": [0]}], "boot_id": None}
     tape = Tape(write(tmp_path / "a.tape", {}, facts))
     assert tape.facts == {"kernel": "6.12.1", "nodes": [{"id": 0, "cpus": [0]}]}
-    for file in tape.path.iterdir():
-        with pa.memory_map(str(file)) as source:
-            assert b"6.12.1" in pa.ipc.open_file(source).schema.metadata[b"pagetape.facts"]
+    with_facts = [file.name for file in tape.path.iterdir() if b"6.12.1" in file.read_bytes()]
+    assert with_facts == ["event.arrow"] and len(list(tape.path.iterdir())) > 1
 
 
 REPLAYS = (

@@ -42,19 +42,24 @@ def is_foreign(tape: Tape) -> bool:
 
 def lines(tape: Tape) -> list[str]:
     """One line for each thing that is absent; none for pagetape's own recordings and replays."""
-    return beside_kinds(tape) + _kinds(tape)
+    return _lines(tape, _kinds(tape))
 
 
 def beside_kinds(tape: Tape) -> list[str]:
-    """The lines that are not about kinds of events."""
+    """The lines without kinds of events."""
+    return _lines(tape, [])
+
+
+def _lines(tape: Tape, kinds: list[str]) -> list[str]:
     if not is_foreign(tape):
         return []
-    found = [
+    unreadable = [
         f"{amount(row['events'], 'event')} of {row['name']} are counted, not stored:"
         f" {row['unreadable']}"
         for row in tape.rows("tracepoint")
         if row["unreadable"] and row["events"]
     ]
+    found = ["; ".join(unreadable)] if unreadable else []
     if not tape.num_rows("event"):
         return [
             *found,
@@ -62,21 +67,22 @@ def beside_kinds(tape: Tape) -> list[str]:
             " fallbacks and the per-CPU lists, and nothing can be replayed",
         ]
     orders = _orders(tape)
-    return found + orders + _cpus(tape) + ([] if orders else _other_times(tape))
+    if without := list(filter(None, [", ".join(kinds), *_cpus(tape)])):
+        found.append(f"no event of {' or of '.join(without)}: not recorded, or none happened")
+    return found + orders + ([] if orders else _other_times(tape))
 
 
 def _kinds(tape: Tape) -> list[str]:
-    """Kinds of page events; those that are rare on any machine are left out."""
+    """Kinds of page events without an event; not those that are rare on any machine."""
     points = seen(tape)
     if not is_foreign(tape) or not points or not tape.num_rows("event"):
         return []
-    without = [
+    return [
         kind.tracepoints[0]
         for kind in TABLES["event"].kinds
         if kind.name not in ("free_batched", "alloc_extfrag")
         and points.isdisjoint(kind.tracepoints)
     ]
-    return [f"no event of {', '.join(without)}: not recorded, or none happened"] if without else []
 
 
 def _orders(tape: Tape) -> list[str]:
@@ -104,6 +110,7 @@ def _orders(tape: Tape) -> list[str]:
 
 
 def _cpus(tape: Tape) -> list[str]:
+    """The CPUs without an event, if others have some."""
     read: dict[int, int] = {}
     for row in tape.rows("ring"):
         read[row["cpu"]] = read.get(row["cpu"], 0) + row["read"]
@@ -111,9 +118,7 @@ def _cpus(tape: Tape) -> list[str]:
     if not without or len(without) == len(read):
         return []
     shown = ", ".join(map(str, without[:8])) + ", ..." * (len(without) > 8)
-    return [
-        f"no event of {amount(len(without), 'CPU')} of {len(read)} ({shown}): not recorded, or idle"
-    ]
+    return [f"{amount(len(without), 'CPU')} of {len(read)} ({shown})"]
 
 
 # Copies of /proc that begin or end with the trace count as many pages as its events, nearly.
