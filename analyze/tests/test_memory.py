@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,12 @@ def test_more_memory_gives_larger_buffers_up_to_their_usual_size() -> None:
     for less, more in itertools.pairwise(found):
         assert less.spools <= more.spools and less.rings <= more.rings
     assert found[0].spools < found[-1].spools and found[-2] == found[-1]
+
+
+def test_rare_events_take_small_spools() -> None:
+    usual, rare = (fit(demand(rare=rare), limit(2000)) for rare in (False, True))
+    assert rare.spools < usual.spools / 8
+    assert replace(rare, spools=usual.spools) == usual
 
 
 def test_with_too_little_to_decode_the_tape_is_deferred() -> None:

@@ -42,6 +42,7 @@ _SNAPSHOT = 10 * _MIB
 _SNAPSHOT_SHARE = 1 << 13  # of the machine's memory: 128 MiB for each TiB
 _BLOCK = 640  # of a free block: its place in the maps and in the tables
 _CPU = 708 << 10  # least spool of a CPU: plan.h
+_CPU_RARE = 4 * _MIB  # largest spool of a CPU for rare events
 _LEAST_HELD = 8 * _MIB
 _LEAST_RING = _MIB
 _LIBRARIES = 56 * _MIB
@@ -95,6 +96,7 @@ class Demand:
     defer: bool
     may_defer: bool  # whether the recorder may choose to
     series: bool = False  # from tape to tape
+    rare: bool = False  # the events of the cheap set
     held: int = 0  # most bytes of a flight recorder
     ring_kb: int = 0  # of each CPU, as the user wants; 0: by the machine
     machine: int = field(default_factory=_machine)  # bytes of its memory
@@ -171,7 +173,10 @@ def _larger(least: Memory, demand: Demand, left: int) -> Memory:
     left -= held - least.held
     rings = min(_usual_ring(demand) * demand.cpus, least.rings + left // 2)
     left -= rings - least.rings
-    spools = min(plan(demand.cpus)["memory"], least.spools + left)
+    usual = plan(demand.cpus)["memory"]
+    if demand.rare:
+        usual = min(usual, _CPU_RARE * demand.cpus)
+    spools = min(usual, least.spools + left)
     return replace(least, held=held, rings=rings, spools=max(least.spools, spools))
 
 

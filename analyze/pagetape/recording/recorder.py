@@ -62,6 +62,7 @@ class Request:
             defer=self.defer,
             may_defer=not flies and self.rotate is None and self.private is None,
             series=flies or self.rotate is not None,
+            rare=self.events == "cheap",
             held=int(self.ring_memory) if flies else 0,
             ring_kb=int((self.buffer or 0) // 1024),
         )
