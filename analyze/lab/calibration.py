@@ -125,10 +125,8 @@ def measure(path: Path, nr: int, jobs: int | None, reclaim: str) -> Iterator[Pai
     half = "check" if path.stem in unseen else "calibration"
     source = recordings.source(tape)
     run = Run("auto", (), reclaim)
-    rows = ensemble.with_own(source, run, nr, path, threads=jobs).to_pylist()
-    plain = {
-        row["metric"]: row["model"] for row in model_error.measure(source, run, path).to_pylist()
-    }
+    rows = ensemble.with_own(source, run, nr, threads=jobs).to_pylist()
+    plain = {row["metric"]: row["model"] for row in model_error.measure(source, run).to_pylist()}
     members: dict[str, list[float]] = {}
     for row in sorted(rows, key=lambda row: row["seed"]):
         if number(row["metric"], row["value"]) is not None:

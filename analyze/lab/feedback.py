@@ -157,7 +157,7 @@ def own_rules(tape: Tape, members: int) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {name: {} for name in _METRICS}
     recorded_metrics = model_error.recorded_metrics(tape)
     for mode in ("R0", "R1"):
-        rows = ensemble.own(source, Run("auto", (), mode), members, tape.path)
+        rows = ensemble.own(source, Run("auto", (), mode), members)
         values = members_of(rows).get("own", {})
         kind = interval.kind_of(replay_span.kind(tape), mode)
         for name, metric in _METRICS.items():

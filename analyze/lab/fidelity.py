@@ -156,10 +156,10 @@ def named(recording: Recording) -> dict[str, Any]:
     }
 
 
-def drawn(source: playback.Source, work: Path) -> list[int]:
+def drawn(source: playback.Source) -> list[int]:
     """The fallbacks of DRAWS assisted free runs with small changes, in rising order."""
     runs = {"own": Run("auto", (), assisted=True)}
-    rows = ensemble.play(source, runs, DRAWS, work / "draws").to_pylist()
+    rows = ensemble.play(source, runs, DRAWS).to_pylist()
     return sorted(row["value"] for row in rows if row["metric"] == "fallbacks")
 
 
@@ -184,7 +184,7 @@ def measure(recording: Recording, work: Path) -> dict[str, Any]:
         "inferred": sum(batch.num_rows for batch in Tape(found).batches("inferred")),
         "misses": _rows(found, "model.misses"),
         "free_run": free_run
-        | {"anomalies": run["anomalies"], "parting": parting, "draws": drawn(source, work)},
+        | {"anomalies": run["anomalies"], "parting": parting, "draws": drawn(source)},
         "requests_only": {name: plain[name] for name in ("allocs", "alloc_exact", "extfrag")},
     }
 

@@ -105,7 +105,7 @@ def fallbacks(path: Path, policies: str, members: int) -> interval.Interval:
     source = recordings.source(tape)
     stack = tuple(policies.split("+")) if policies else ()
     run = in_mode(tape, Run("auto", stack), reclaim_mode.AUTO)
-    rows = ensemble.play(source, {"this": run}, members, path.parent)
+    rows = ensemble.play(source, {"this": run}, members)
     kind = interval.kind_of(replay_span.kind(tape), run.reclaim)
     return interval.interval(_METRIC, "events", members_of(rows)["this"][_METRIC], kind)
 

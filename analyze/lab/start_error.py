@@ -50,7 +50,7 @@ def _measure(tape: Tape, work: Path) -> dict[str, Any]:
             "fallbacks": result["extfrag"]["model"],
         }
         found["recorded"] = result["extfrag"]["recorded"]
-    rows = ensemble.play(source, {"own": Run("auto", ())}, _MEMBERS, work / "members").to_pylist()
+    rows = ensemble.play(source, {"own": Run("auto", ())}, _MEMBERS).to_pylist()
     found["members"] = [row["value"] or 0 for row in rows if row["metric"] == "fallbacks"]
     return found
 

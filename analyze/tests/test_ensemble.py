@@ -44,14 +44,13 @@ def test_requests_have_no_outcomes_and_no_sizes_of_drains(source: Source) -> Non
     assert source.inferred(Run("auto", (), assisted=True)) == rows
 
 
-def test_the_same_seeds_give_the_same_members(source: Source, tmp_path: Path) -> None:
+def test_the_same_seeds_give_the_same_members(source: Source) -> None:
     runs = {"own": Run("auto", ()), "this": MIXING}
-    one = ensemble.play(source, runs, 3, tmp_path / "one", threads=1)
-    other = ensemble.play(source, runs, 3, tmp_path / "other", threads=2)
+    one = ensemble.play(source, runs, 3, threads=1)
+    other = ensemble.play(source, runs, 3, threads=2)
     key = [("run", "ascending"), ("seed", "ascending"), ("metric", "ascending")]
     plain = [rows.cast(_plain(rows)).sort_by(key) for rows in (one, other)]
     assert plain[0] == plain[1]
-    assert list(tmp_path.iterdir()) == []
 
 
 def _plain(rows: pa.Table) -> pa.Schema:
@@ -60,8 +59,8 @@ def _plain(rows: pa.Table) -> pa.Schema:
     return pa.schema(list(zip(rows.schema.names, types, strict=True)))
 
 
-def test_members_differ_and_their_median_is_near_the_run(source: Source, tmp_path: Path) -> None:
-    rows = ensemble.own(source, MIXING, 8, tmp_path / "own").to_pylist()
+def test_members_differ_and_their_median_is_near_the_run(source: Source) -> None:
+    rows = ensemble.own(source, MIXING, 8).to_pylist()
     fallbacks = [row["value"] for row in rows if row["metric"] == "fallbacks"]
     assert len(fallbacks) == 8 and len(set(fallbacks)) > 2
     assert 60 < sorted(fallbacks)[4] < 180  # recorded: 123
@@ -80,12 +79,12 @@ def test_rates_have_bounds(source: Source) -> None:
 
 
 def _members(
-    source: Source, directory: Path, monkeypatch: pytest.MonkeyPatch, **varied: Any
+    source: Source, monkeypatch: pytest.MonkeyPatch, **varied: Any
 ) -> dict[str, list[int]]:
     """The metrics of members of the own rules with these changes only."""
     only = {"changes": {}, "flips": {}, "moments": False} | varied
     monkeypatch.setattr(ensemble, "variation", lambda *_: only)
-    return members_of(ensemble.play(source, {"own": Run("auto", ())}, 4, directory))["own"]
+    return members_of(ensemble.play(source, {"own": Run("auto", ())}, 4))["own"]
 
 
 def _differ(members: dict[str, list[int]]) -> set[str]:
@@ -93,10 +92,10 @@ def _differ(members: dict[str, list[int]]) -> set[str]:
 
 
 def test_other_moments_alone_make_members_differ(
-    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not _differ(_members(source, tmp_path, monkeypatch))
-    found = _members(source, tmp_path, monkeypatch, moments=True)
+    assert not _differ(_members(source, monkeypatch))
+    found = _members(source, monkeypatch, moments=True)
     assert "pages taken under the zone lock" in _differ(found)
     drawn = found[ensemble.DRAWN + "moments"]
     rows = sum(row["since"] is not None for row in requests(source.all_inferred).to_pylist())
@@ -106,10 +105,10 @@ def test_other_moments_alone_make_members_differ(
 
 @pytest.mark.parametrize("decision", ["alloc", "zone_locked", "drain", "drain_size", "extfrag"])
 def test_decisions_taken_otherwise_alone_make_members_differ(
-    decision: str, source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    decision: str, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rate = 100_000_000 if decision == "extfrag" else 1_000_000
-    found = _members(source, tmp_path, monkeypatch, flips={decision: rate})
+    found = _members(source, monkeypatch, flips={decision: rate})
     assert _differ(found) - {name for name in found if name.startswith(ensemble.DRAWN)}
     assert len(set(found["allocs"])) == 1
 
@@ -178,10 +177,10 @@ def test_the_members_of_the_same_rules_are_played_once(
         play(tasks, *more, **named)
 
     monkeypatch.setattr(players, "play", counting)
-    first = ensemble.with_own(source, MIXING, 1, tmp_path / "out")
-    assert ensemble.with_own(source, MIXING, 1, tmp_path / "out") == first
+    first = ensemble.with_own(source, MIXING, 1)
+    assert ensemble.with_own(source, MIXING, 1) == first
     assert played == ["own", "this"]
-    other = ensemble.with_own(source, Run("auto", ("nofragment:mode=off",)), 1, tmp_path / "out")
+    other = ensemble.with_own(source, Run("auto", ("nofragment:mode=off",)), 1)
     assert played == ["own", "this", "this"]
     assert other != first
 
@@ -276,9 +275,7 @@ def test_two_pages_less_move_no_median_out_of_the_interval(source: Source, tmp_p
     less = without_two_pages(source.tape, tmp_path / "less.tape")
     other = Source(less, inferred(less), preferences(less))
     runs = {"own": Run("auto", ()), "this": MIXING}
-    played = [
-        members_of(ensemble.play(one, runs, 8, tmp_path / "scratch")) for one in (source, other)
-    ]
+    played = [members_of(ensemble.play(one, runs, 8)) for one in (source, other)]
     for metric in ("fallbacks", "fallbacks below pageblock order"):
         for run in runs:
             one, two = (

@@ -177,5 +177,5 @@ def test_a_plain_run_keeps_the_start(cut: Tape, tmp_path: Path) -> None:
     for name in ("one", "two"):
         found.append(play(source, Run("auto", ()), NewTape(tmp_path / f"{name}.tape")))
         del found[-1]["events_per_s"]
-        ensemble.play(source, {"own": Run("auto", ())}, 2, tmp_path / "members")
+        ensemble.play(source, {"own": Run("auto", ())}, 2)
     assert found[0] == found[1]

@@ -87,10 +87,10 @@ def test_every_page_is_on_a_list_or_in_a_block(orders: list[int], wanted: int) -
     )
 
 
-def test_a_warmed_source_begins_with_the_new_size(small: Path, tmp_path: Path) -> None:
+def test_a_warmed_source_begins_with_the_new_size(small: Path) -> None:
     source = Source(Tape(small))
     run = Run("auto", ("pcp:percpu_pagelist_high_fraction=8",))
-    warm = warmed(source, run, tmp_path / "near")
+    warm = warmed(source, run)
     assert set(warm.at_start("pcp")["high"].to_pylist()) == {2048}
     assert set(source.at_start("pcp")["high"].to_pylist()) == {64}
     with Playback(warm, run) as playback:

@@ -40,12 +40,9 @@ def _pairs(tape: Tape, run: Run, warm: bool, nr: int, progress: Progress) -> Pai
     """The members of a tape under another value, `warm` after a warm-up, and under its own."""
     check(tape, run)
     source = Source(tape, inferred(tape), preferences(tape))
-    near = tape.path
-    own = ensemble.own(source, run, nr, near, progress=lambda share: progress(share / 2))
-    start = warmed(source, run, near) if warm else source
-    this = ensemble.play(
-        start, {"this": run}, nr, near, progress=lambda share: progress((1 + share) / 2)
-    )
+    own = ensemble.own(source, run, nr, progress=lambda share: progress(share / 2))
+    start = warmed(source, run) if warm else source
+    this = ensemble.play(start, {"this": run}, nr, progress=lambda share: progress((1 + share) / 2))
     found = members_of(pa.concat_tables([own, this]))
     recorded_rules, other = found.get("own", {}), found.get("this", {})
     return {name: (other[name], recorded_rules[name]) for name in other if name in recorded_rules}

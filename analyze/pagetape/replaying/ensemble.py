@@ -20,13 +20,10 @@ which validate missed decisions of its kind (model/flips.h).
 
 from __future__ import annotations
 
-import contextlib
 import json
-import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -36,8 +33,7 @@ from pagetape.replaying import kernels, players
 from pagetape.replaying.playback import Run, Source, identity, is_own
 from pagetape.replaying.validation import miss_rates
 from pagetape.schemas import TABLES
-from pagetape.schemas.tape import Tape, TapeError
-from pagetape.tapes import output
+from pagetape.schemas.tape import Tape
 
 # The table of the members' metrics.
 SCHEMA = TABLES["member"].arrow
@@ -88,24 +84,11 @@ def drawn(rows: pa.Table) -> dict[str, dict[str, int]]:
     return {run: dict(kinds) for run, kinds in found.items()}
 
 
-@contextlib.contextmanager
-def named(tape: Tape, scratch: Path) -> Iterator[None]:
-    """Name the recording in errors about a scratch tape made from it: its values are to blame."""
-    try:
-        yield
-    except TapeError as e:
-        text = str(e.strerror).replace(str(scratch), str(tape.path))
-        raise TapeError(e.errno, text) from e
-
-
 class Members(players.CachedTable):
-    """The rows of the table `member` for `nr` members of a run, under its label in that table.
-
-    The members are played below `directory`.
-    """
+    """The rows of the table `member` for `nr` members of a run, under its label in that table."""
 
     def __init__(
-        self, source: Source, label: str, run: Run, nr: int, directory: Path, *, cached: bool = True
+        self, source: Source, label: str, run: Run, nr: int, *, cached: bool = True
     ) -> None:
         self.label = label
         self._metrics = MetricsOfMany()
@@ -118,7 +101,7 @@ class Members(players.CachedTable):
             _ = source.guesses  # once for all members, which read it on several threads
             varied = variation(tape, source.all_inferred)
             return [
-                players.Part(source, run, players.new_tape(directory), {"seed": seed} | varied)
+                players.Part(source, run, variation={"seed": seed} | varied)
                 for seed in range(1, nr + 1)
             ]
 
@@ -126,14 +109,11 @@ class Members(players.CachedTable):
         super().__init__(tape, what, SCHEMA, parts)
 
     def take(self, part: players.Part) -> None:
-        """Measure a member, and remove its tape."""
-        tape = part.whole()
-        with named(self._tape, tape.path):
-            found = self._metrics.of(tape)
+        """Measure a member."""
+        found = self._metrics.of(part.whole())
         for kind, nr in part.drawn.items():
             found[DRAWN + kind] = {"unit": "changes", "tier": "A", "value": nr}
         self._members[part.variation["seed"]] = found
-        shutil.rmtree(tape.path)
 
     def make(self) -> pa.Table:
         self._metrics.close()
@@ -162,28 +142,25 @@ def play(
     source: Source,
     runs: Mapping[str, Run],
     nr: int,
-    near: Path,
     *,
     cached: bool = False,
     **how: Any,
 ) -> pa.Table:
     """Play `nr` members of each run; returns their rows of the table `member`.
 
-    `runs` has each run under its label in that table. Scratch files go beside `near`. `how` is for
-    players.play().
+    `runs` has each run under its label in that table. `how` is for players.play().
     """
-    with output.scratch_dir(near) as directory:
-        tasks = [Members(source, *run, nr, directory, cached=cached) for run in runs.items()]
-        players.play(tasks, **how)
+    tasks = [Members(source, *run, nr, cached=cached) for run in runs.items()]
+    players.play(tasks, **how)
     return pa.concat_tables([task.table for task in tasks])
 
 
-def own(source: Source, run: Run, nr: int, near: Path, **how: Any) -> pa.Table:
+def own(source: Source, run: Run, nr: int, **how: Any) -> pa.Table:
     """The members of the own rules, with the inputs of a run; none if they are unknown. Cached."""
-    return play(source, {"own": run.own}, most(source.tape, nr), near, cached=True, **how)
+    return play(source, {"own": run.own}, most(source.tape, nr), cached=True, **how)
 
 
-def with_own(source: Source, run: Run, nr: int, near: Path, **how: Any) -> pa.Table:
+def with_own(source: Source, run: Run, nr: int, **how: Any) -> pa.Table:
     """The members of the own rules, and of the run if it has other rules. Cached."""
     runs = {"own": run.own} if is_own(source.tape, run) else {"own": run.own, "this": run}
-    return play(source, runs, most(source.tape, nr), near, cached=True, **how)
+    return play(source, runs, most(source.tape, nr), cached=True, **how)

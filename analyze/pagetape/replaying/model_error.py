@@ -9,8 +9,6 @@ model_error.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 
 from pagetape.asking.comparison import Metrics, metrics
@@ -19,7 +17,6 @@ from pagetape.replaying.playback import Run, Source
 from pagetape.replaying.validation import block_mix, recorded_use
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import output
 
 _SCHEMA = TABLES["model_error"].arrow
 
@@ -55,17 +52,14 @@ def inputs(run: Run) -> str:
 class ModelError(players.CachedTable):
     """The rows of model_error for the inputs of a run; none if the tape's kernel is unknown, or if
     the tape is a replay.
-
-    The replay, if needed, is written below `directory`.
     """
 
-    def __init__(self, source: Source, run: Run, directory: Path) -> None:
+    def __init__(self, source: Source, run: Run) -> None:
         tape, name = source.tape, f"model_error-{inputs(run)}"
         known = "replay" not in tape.facts and kernels.own(tape) is not None
 
         def parts() -> list[players.Part]:
-            out = players.new_tape(directory)
-            return [players.Part(source, run.own, out)] if known else []
+            return [players.Part(source, run.own)] if known else []
 
         super().__init__(tape, name if known else None, _SCHEMA, parts)
 
@@ -74,9 +68,8 @@ class ModelError(players.CachedTable):
         return side_by_side(self._tape, metrics(part.whole()))
 
 
-def measure(source: Source, run: Run, near: Path) -> pa.Table:
-    """The table of ModelError, played now. Scratch files go beside `near`."""
-    with output.scratch_dir(near) as directory:
-        error = ModelError(source, run, directory)
-        players.play([error])
+def measure(source: Source, run: Run) -> pa.Table:
+    """The table of ModelError, played now."""
+    error = ModelError(source, run)
+    players.play([error])
     return error.table

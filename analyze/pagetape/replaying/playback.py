@@ -36,6 +36,7 @@ from pagetape.replaying.lock_costs import fitted
 from pagetape.replaying.preference import SCHEMA, chosen, corrected, shares
 from pagetape.replaying.requests import requests
 from pagetape.schemas import TABLES
+from pagetape.schemas.memory_tape import MemoryTape
 from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import cache, fallback_unit, origin, output
 from pagetape.tapes.loss import counted_kinds
@@ -286,13 +287,16 @@ def recorder_pids(tape: Tape) -> set[int]:
     return {row["pid"] for row in tape.rows("task") if row["tgid"] == own}
 
 
+NewRows = Writer | MemoryTape  # what takes the rows of a run
+
+
 class _Output:
     """The sink of a run: counts the rows, and writes them to the output tape, if any.
 
     It writes a batch while the engine fills the next one.
     """
 
-    def __init__(self, writer: Writer | None, leave_out: set[str]) -> None:
+    def __init__(self, writer: NewRows | None, leave_out: set[str]) -> None:
         self._writer = writer
         self._leave_out = leave_out
         self._pool = ThreadPoolExecutor(1)
@@ -307,7 +311,7 @@ class _Output:
         if self._writer is not None and name not in self._leave_out:
             self._writing = self._pool.submit(self._write, self._writer, name, batch)
 
-    def _write(self, writer: Writer, name: str, batch: pa.RecordBatch) -> None:
+    def _write(self, writer: NewRows, name: str, batch: pa.RecordBatch) -> None:
         if name == "event":
             self.events += counted_kinds(batch)
         elif name == "event_count":
@@ -331,19 +335,17 @@ class _Output:
         for name, batch in source.copied:
             if name not in self._leave_out:
                 self._writer.write(name, batch)
-        self._writer.rows("policy_effect", effects)
-        self._writer.rows(
-            "tracepoint",
-            [
-                {
-                    "name": kind.tracepoints[0].partition(":")[2],
-                    "system": "kmem",
-                    "events": self.events[kind.name],
-                    "stored": "event",
-                }
-                for kind in TABLES["event"].kinds
-            ],
-        )
+        points = [
+            {
+                "name": kind.tracepoints[0].partition(":")[2],
+                "system": "kmem",
+                "events": self.events[kind.name],
+                "stored": "event",
+            }
+            for kind in TABLES["event"].kinds
+        ]
+        for name, rows in (("policy_effect", effects), ("tracepoint", points)):
+            self._writer.write(name, TABLES[name].batch(rows))
 
 
 def _fallback_events(tape: Tape, run: Run, row: str) -> dict[str, str]:
@@ -414,7 +416,7 @@ class Playback:
         self,
         source: Source,
         run: Run,
-        writer: Writer | None = None,
+        writer: NewRows | None = None,
         *,
         counted: bool = False,
         variation: Mapping[str, Any] | None = None,
@@ -503,9 +505,18 @@ class NewTape:
     counted: bool = False  # see Playback
 
 
+def _facts(source: Source, run: Run) -> dict[str, Any]:
+    return source.tape.facts | {"replay": source.made_by(run)}
+
+
+def in_memory(source: Source, run: Run) -> MemoryTape:
+    """The tape of a counted run that nobody keeps. Errors about it name the recording."""
+    return MemoryTape(source.tape.path, _facts(source, run))
+
+
 def new_writer(source: Source, run: Run, new: NewTape) -> contextlib.AbstractContextManager[Writer]:
     """The tape of a run, which gets its name when it is complete."""
-    facts = source.tape.facts | {"replay": source.made_by(run)}
+    facts = _facts(source, run)
     inputs = [source.tape.path]
     durable = not new.counted
     return output.whole_tape(new.path, facts, replace=new.replace, inputs=inputs, durable=durable)

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -22,14 +20,10 @@ import pyarrow as pa
 
 from pagetape.replaying import fanout, model_memory
 from pagetape.replaying.engine_run import Progress, silent
-from pagetape.replaying.playback import NewTape, Playback, Run, Source, new_writer
+from pagetape.replaying.playback import NewTape, Playback, Run, Source, in_memory, new_writer
+from pagetape.schemas.memory_tape import MemoryTape
 from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import cache
-
-
-def new_tape(directory: Path) -> NewTape:
-    """A scratch tape of a counted run, in a directory of its own."""
-    return NewTape(Path(tempfile.mkdtemp(dir=directory)) / "run.tape", counted=True)
 
 
 class _Unfinished(Exception):
@@ -40,29 +34,37 @@ class Part:
     """A run in progress, as a reader of the tape's events. It starts with the first batch.
 
     finish() ends the run and frees its model. The tape stays open for further tables until
-    whole(). `variation` is that of Playback.
+    whole(). Without `new`, it is in memory, and counted. `variation` is that of Playback.
     """
 
     task: Task
 
     def __init__(
-        self, source: Source, run: Run, new: NewTape, variation: Mapping[str, Any] | None = None
+        self,
+        source: Source,
+        run: Run,
+        new: NewTape | None = None,
+        variation: Mapping[str, Any] | None = None,
     ) -> None:
         self.source = source
         self.run = run
         self.new = new
         self.variation = variation or {}
         self._open = contextlib.ExitStack()
-        self._writer: Writer | None = None
+        self._writer: Writer | MemoryTape | None = None
         self._playback: Playback | None = None
         self.result: dict[str, Any] = {}  # of the finished run
         self.drawn: dict[str, int] = {}
 
     def _started(self) -> Playback:
         if self._playback is None:
-            new = self.new
-            self._writer = self._open.enter_context(new_writer(self.source, self.run, new))
-            about: dict[str, Any] = {"counted": new.counted, "variation": self.variation}
+            of = self.source, self.run
+            if self.new is None:
+                self._writer = in_memory(*of)
+            else:
+                self._writer = self._open.enter_context(new_writer(*of, self.new))
+            counted = self.new is None or self.new.counted
+            about: dict[str, Any] = {"counted": counted, "variation": self.variation}
             self._playback = Playback(self.source, self.run, self._writer, **about)
         return self._playback
 
@@ -94,6 +96,9 @@ class Part:
             for batch in rows.to_batches():
                 self._writer.write(name, batch)
         self._open.close()
+        if isinstance(self._writer, MemoryTape):
+            return self._writer
+        assert self.new is not None
         return Tape(self.new.path)
 
     def discard(self) -> None:

@@ -8,8 +8,7 @@ of all members (table `member`).
 from __future__ import annotations
 
 import contextlib
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,8 @@ from pagetape.replaying.ensemble import Members
 from pagetape.replaying.model_error import ModelError, inputs
 from pagetape.replaying.playback import NewTape, Run, Source, is_own, of_replay
 from pagetape.replaying.validation import inferred, preferences
-from pagetape.schemas.tape import Tape
-from pagetape.tapes import kernel_rows, origin, output
+from pagetape.schemas.tape import Tape, TapeError
+from pagetape.tapes import kernel_rows, origin
 
 # Metrics that count the same as a total of the engine. The other totals have no interval.
 _METRIC_OF = {
@@ -49,30 +48,38 @@ _KEYS = ("median", "low", "high", "scaled")
 Bar = Callable[[str], contextlib.AbstractContextManager[Progress]]  # a progress bar of that name
 
 
+@contextlib.contextmanager
+def _named(tape: Tape, made: Path) -> Iterator[None]:
+    """Name the recording in errors about a tape made from it: its values are to blame."""
+    try:
+        yield
+    except TapeError as e:
+        text = str(e.strerror).replace(str(made), str(tape.path))
+        raise TapeError(e.errno, text) from e
+
+
 class OwnRules:
     """The runs of a tape's own rules that what-ifs are compared with. Each is played once.
 
-    `nr` is the number of members. Scratch files go below `directory`.
+    `nr` is the number of members.
     """
 
-    def __init__(self, source: Source, nr: int, directory: Path) -> None:
+    def __init__(self, source: Source, nr: int) -> None:
         self.source = source
         self.nr = ensemble.most(source.tape, nr)
-        self.directory = directory
         self._errors: dict[str, ModelError] = {}
         self._members: dict[str, Members] = {}
 
     def error(self, run: Run) -> ModelError:
         """The model's error with the inputs of a run."""
         if (name := inputs(run)) not in self._errors:
-            self._errors[name] = ModelError(self.source, run, self.directory)
+            self._errors[name] = ModelError(self.source, run)
         return self._errors[name]
 
     def members(self, run: Run) -> Members:
         """The members of the own rules with the inputs of a run."""
         if (name := inputs(run)) not in self._members:
-            about = "own", run.own, self.nr, self.directory
-            self._members[name] = Members(self.source, *about)
+            self._members[name] = Members(self.source, "own", run.own, self.nr)
         return self._members[name]
 
 
@@ -85,10 +92,16 @@ class WhatIf(players.Task):
     """
 
     def __init__(
-        self, own: OwnRules, run: Run, new: NewTape, error: ModelError | None, *, stored: bool
+        self,
+        own: OwnRules,
+        run: Run,
+        new: NewTape | None,
+        error: ModelError | None,
+        *,
+        stored: bool,
     ) -> None:
         nr = 0 if is_own(own.source.tape, run) else own.nr
-        this = Members(own.source, "this", run, nr, own.directory, cached=stored)
+        this = Members(own.source, "this", run, nr, cached=stored)
         self._members = own.members(run), this
         self._error = error
         self.result: dict[str, Any] = {}
@@ -102,7 +115,7 @@ class WhatIf(players.Task):
             tables["model_error"] = self._error.table
         made = part.whole(tables)
         tape = part.source.tape
-        with ensemble.named(tape, made.path):
+        with _named(tape, made.path):
             found = comparison.metrics(made, threads=1)
             error = self._error.table if self._error else model_error.side_by_side(tape, found)
             self.result = with_intervals(part.result, found, error, tables["member"])
@@ -116,12 +129,11 @@ def predict(
     Returns the JSON object of `pagetape replay`: `metrics` compares the run with the own rules and
     the recording, `totals` has intervals.
     """
-    with output.scratch_dir(new.path if new else somewhere()) as scratch:
-        own = OwnRules(source, members, scratch)
-        error = None if is_own(source.tape, run) else own.error(run)
-        task = WhatIf(own, run, new or players.new_tape(scratch), error, stored=True)
-        with bar(f"ensemble of {members}" if members else "replay") as progress:
-            players.play([task], progress=progress)
+    own = OwnRules(source, members)
+    error = None if is_own(source.tape, run) else own.error(run)
+    task = WhatIf(own, run, new, error, stored=True)
+    with bar(f"ensemble of {members}" if members else "replay") as progress:
+        players.play([task], progress=progress)
     return task.result
 
 
@@ -160,11 +172,6 @@ def label(run: Run) -> str:
     return ", ".join(parts) or "this run"
 
 
-def somewhere() -> Path:
-    """A place for scratch files of a run without an output."""
-    return Path(tempfile.gettempdir()) / "pagetape"
-
-
 def _members(tapes: Sequence[Tape], nr: int, bar: Bar) -> dict[Path, pa.Table]:
     """Members for the replays that have none, if the first tape is their recording."""
     base = tapes[0]
@@ -176,9 +183,7 @@ def _members(tapes: Sequence[Tape], nr: int, bar: Bar) -> dict[Path, pa.Table]:
         if run is not None and not tape.num_rows("member"):
             source = Source(base, inferred(base), preferences(base))
             with bar(tape.path.name) as progress:
-                found[tape.path] = ensemble.with_own(
-                    source, run, nr, somewhere(), progress=progress
-                )
+                found[tape.path] = ensemble.with_own(source, run, nr, progress=progress)
     return found
 
 

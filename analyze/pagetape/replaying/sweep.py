@@ -233,13 +233,13 @@ class _Played(WhatIf):
 
 
 def _begun(
-    cases: Sequence[Case], directory: Path, scratch: Path, prepared: Prepared | None
+    cases: Sequence[Case], directory: Path, prepared: Prepared | None
 ) -> list[_Played | Exception]:
     """The cases on a tape, or why they cannot begin."""
     tape = cases[0].tape
     found: list[_Played | Exception] = []
     try:
-        own = OwnRules(Source(tape, *(prepared or prepare(tape))), cases[0].members, scratch)
+        own = OwnRules(Source(tape, *(prepared or prepare(tape))), cases[0].members)
     except Exception as e:
         return [e for _ in cases]
     for case in cases:
@@ -265,8 +265,8 @@ def play(
     that failed.
     """
     by_tape = [list(same) for _, same in itertools.groupby(cases, key=lambda case: case.label)]
-    with output.scratch_dir(directory / "own") as scratch, ThreadPoolExecutor(jobs) as pool:
-        begun = pool.map(lambda same: _begun(same, directory, scratch, prepared), by_tape)
+    with ThreadPoolExecutor(jobs) as pool:
+        begun = pool.map(lambda same: _begun(same, directory, prepared), by_tape)
         played = list(itertools.chain(*begun))
         tasks = [one for one in played if isinstance(one, _Played)]
         players.play(tasks, jobs, models, progress, goes_on=True)

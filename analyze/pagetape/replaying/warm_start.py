@@ -11,17 +11,14 @@ before, does not.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagetape.replaying.engine_run import Progress, silent
-from pagetape.replaying.playback import NewTape, Run, Source, play
+from pagetape.replaying.playback import Playback, Run, Source, in_memory
 from pagetape.schemas import TABLES
-from pagetape.schemas.tape import Tape
-from pagetape.tapes import output
 
 _LIMITS = ("high_min", "high_max")
 _TUNED = ("high", *_LIMITS, "alloc_factor")
@@ -130,16 +127,16 @@ def _pages(about: dict[str, Any], pfns: list[pa.Array]) -> pa.Table:
     return rows.set_column(place, rows.schema.field(place), pages)
 
 
-def warmed(source: Source, run: Run, near: Path, progress: Progress = silent) -> Source:
+def warmed(source: Source, run: Run, progress: Progress = silent) -> Source:
     """The tape as a source whose per-CPU lists are tuned as a warm-up, the same requests under the
-    rules of `run`, leaves them. Scratch files go beside `near`.
+    rules of `run`, leaves them.
 
     They are also filled like that, unless the free pages of the start are guesses.
     """
-    with output.scratch_dir(near) as directory:
-        path = directory / "warm-up.tape"
-        play(source, run, NewTape(path, counted=True), progress)
-        rows = pa.Table.from_batches(Tape(path).batches("pcp"), TABLES["pcp"].arrow)
+    warm = in_memory(source, run)
+    with Playback(source, run, warm, counted=True) as playback:
+        playback.play(progress)
+    rows = warm.table("pcp")
     end = rows.filter(pc.equal(rows["snapshot"], pc.max(rows["snapshot"])))
     start = {name: source.at_start(name) for name in ("pcp", "pcp_page", "free_block")}
     made = {} if source.begin else filled(start, end)

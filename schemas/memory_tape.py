@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tape in memory, for rows that are asked and then dropped."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape
+
+
+class MemoryTape(Tape):
+    """Takes rows like a Writer, and has them like a tape on disk. `path` names it in messages.
+
+    The rows are trusted, and stay in memory uncompressed.
+    """
+
+    def __init__(self, path: Path, facts: dict[str, Any]) -> None:
+        self.path = path
+        self.facts = facts
+        self.tables = set()
+        self._batches: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+
+    def write(self, name: str, batch: pa.RecordBatch) -> None:
+        """Append a copy of a batch: an engine's own is as large as its buffers."""
+        self.tables.add(name)
+        if batch.num_rows:
+            self._batches[name].append(batch.take(pa.arange(0, batch.num_rows)))
+
+    def batches(
+        self, name: str, columns: Collection[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        chosen = [n for n in TABLES[name].arrow.names if columns is None or n in columns]
+        yield from (batch.select(chosen) for batch in self._batches[name])
+
+    def table(self, name: str) -> pa.Table:
+        return pa.Table.from_batches(self._batches[name], TABLES[name].arrow)
+
+    def num_rows(self, name: str) -> int:
+        return sum(batch.num_rows for batch in self._batches[name])
+
+    def span(self, name: str) -> tuple[int, int] | None:
+        ts = self.table(name)["ts"]
+        return (ts[0].as_py(), ts[-1].as_py()) if len(ts) else None
+
+    def around(self, name: str, *_: int) -> tuple[int, pa.Table]:
+        return 0, self.table(name)
+
+    def is_cut(self, _: str) -> bool:
+        return False
+
+    @property
+    def complete(self) -> bool:
+        return True
+
+    @property
+    def files(self) -> list[Path]:
+        return []
