@@ -83,7 +83,7 @@ enum {
 	HUGE_TRIES_MOST = 2,
 };
 
-/* One allocation of the kernel: its steps above the low watermark, then above min. */
+/* One allocation of the kernel: all its steps above the low watermark, then all above min. */
 struct huge_try {
 	struct huge_step window[HUGE_STEPS_MOST];
 	int nr_steps;
@@ -110,7 +110,7 @@ struct policy_ops {
 	uint64_t abi; /* POLICY_ABI in a policy from outside the tree */
 	const char *name;
 	const char *doc;
-	const char *kernel; /* kernel versions that have it */
+	const char *kernel; /* kernel versions that have the rule, or "none" */
 	/*
 	 * Of its predictions: "A" placement, "B" modelled feedback. A policy that owns a choice of
 	 * reclaim (FOR_EACH_RECLAIM_CHOICE) has tier B in any case, unless `feedback` says no.
@@ -176,7 +176,11 @@ struct policy_ops {
 	/* Which foreign list of this order to take from, or -1 if all are empty. */
 	int (*fallback_type)(struct policy *self, const struct zone *zone, int order,
 			     int migratetype);
-	/* Whether the whole pageblock changes owner. */
+	/*
+	 * Whether the pageblock of a chunk below pageblock order changes owner. In the rows 4.20 to
+	 * 6.8 (FALLBACK_MOVE) the block's free pages have moved to the requested list already.
+	 * Earlier rows do not ask.
+	 */
 	bool (*claim)(struct policy *self, const struct request *rq, const struct claim *claim);
 	/*
 	 * Largest boost of the zone's watermarks, in pages; 0: no boost. Asked at every fallback
