@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * departures.h - when pages leave their PCP lists, where the events alone do not show it soon.
+ * departures.h - when pages left their PCP lists, if an event window does not show it.
  *
  * A task takes a page off a PCP list, releases the list's lock, prepares the page, and only then
  * emits mm_page_alloc (rmqueue_pcplist(), prep_new_page(), __alloc_frozen_pages_noprof(), 7.2).

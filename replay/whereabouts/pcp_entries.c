@@ -81,8 +81,8 @@ bool is_first_entry(const struct model *m, const struct window_event *alloc, str
 static const struct {
 	bool emits;    /* a row of `inferred` */
 	bool is_alloc; /* it counts for the size of the next refill or drain */
-	bool marks;    /* its zonelist scan marked zones, and has not run so far */
-	bool forgets;  /* the latest free of the page put it on no list */
+	bool marks;    /* the scan effects of its request, which the model has not had yet */
+	bool forgets;  /* pushed[] no longer has the last free of the page */
 	uint16_t list; /* of the used page: why it is used */
 	int repair;    /* REPAIR_CAUSE_*, or NO_REPAIR */
 } removals[] = {

@@ -135,7 +135,8 @@ list_nr list_of_entry(const struct model *m, const struct pcp *pcp,
 bool is_first_entry(const struct model *m, const struct window_event *alloc, struct pcp **pcp);
 /*
  * The tape now shows that an entry left its list without an event. It was first on the list then,
- * so it left before the free of the entry above it. Returns the row of that free, or 0.
+ * so it left before the free of the next entry above it that stays. Returns the row of that free,
+ * or 0.
  */
 uint64_t left_before(const struct whereabouts *where, frame_nr entry);
 /* Why an entry leaves its PCP list. */
@@ -146,7 +147,7 @@ enum removal {
 	REMOVED_UNSEEN,    /* it was allocated without an event */
 	REMOVED_LATE_FREE, /* its free has not put it there yet */
 };
-/* What its row has to say. */
+/* The facts of its row in `inferred`. */
 struct removed {
 	const struct window_event *alloc; /* of REMOVED_EARLY and REMOVED_PREEMPTED */
 	uint64_t at;                      /* it left before this row; 0: the current row */
@@ -215,7 +216,7 @@ const struct departure *preempted_alloc(struct whereabouts *where, list_nr list,
 struct window_event event_of_departure(const struct departure *d, uint16_t cpu);
 /* Whether the page may have left its list before row `at`. */
 bool may_be_at(const struct departure *d, uint64_t at);
-/* Take such an entry, before row `at`; 0: the current row. */
+/* Take such an entry, before row `at`; before the current row if `at` is 0 or !may_be_at(). */
 void take_preempted(struct whereabouts *where, const struct departure *d, uint64_t at);
 /* The departure of the running alloc, if its task may have been preempted before; else NULL. */
 const struct departure *own_departure(struct whereabouts *where, const struct window_event *alloc);
