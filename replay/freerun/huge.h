@@ -59,8 +59,8 @@ struct huge_fault *huge_fault_of(const struct huge *h, int32_t pid);
 bool huge_is_try(const struct huge *h, const struct waiting *e);
 
 /*
- * The thread's fault begins, and its last group ends. Returns an empty huge page without a
- * requested page, to be freed; else NO_FRAME.
+ * The thread's fault begins, and its last group ends. Returns that group's huge page if no page of
+ * it was requested: the caller frees the huge page. Else NO_FRAME.
  */
 frame_nr huge_begin(struct huge *h, struct huge_fault *fault, int32_t pid);
 
@@ -79,7 +79,7 @@ void huge_count_failure(const struct huge *h, const struct request *rq);
 
 /* The following single pages are the group of this huge page. */
 void huge_open(struct huge *h, struct huge_fault *fault, frame_nr head);
-/* No group follows: the record has a huge page as well. */
+/* The thread's group ends: later single pages are not swallowed. */
 void huge_close(struct huge *h, struct huge_fault *fault);
 
 /* The page of the model for a request whose group is swallowed, or NO_FRAME. */

@@ -133,7 +133,7 @@ static void give_back(struct variation *v)
 	buddy_free_direct(m, frame_zone(m, frame), frame, 0, NULL);
 }
 
-/* The last entry of a PCP list, or the last free page: of no use to the request that comes next. */
+/* Take the last entry of a PCP list, or the last free page: the next request would not get it. */
 static void hold(struct variation *v, struct zone *zone, int type)
 {
 	struct model *m = v->model;
@@ -155,7 +155,7 @@ static void hold(struct variation *v, struct zone *zone, int type)
 	v->held[v->nr_held++] = frame;
 }
 
-/* The list that a request takes from next: of its PCP, or the smallest free one. */
+/* Move the first entry of the list from which a request takes next to the list's end. */
 static void move_first(struct variation *v, const struct zone *zone, int order, int type)
 {
 	struct model *m = v->model;
@@ -201,7 +201,7 @@ static void flip_alloc(struct variation *v, const struct waiting *e)
 	v->flips.drawn[FLIP_ALLOC]++;
 }
 
-/* A change is not work of the rules: it has no events, and no counter and no lock shows it. */
+/* Drain as a change, not by the rules: without events, counters and lock requests. */
 static void drain_unseen(struct model *m, struct zone *zone, struct pcp *pcp, int pages)
 {
 	const struct zone_lock_ops *zone_lock_ops = m->zone_lock_ops;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * clock.h - the CPU time of a loop.
+ * clock.h - CPU time of the current thread.
  */
 #pragma once
 
 #include <time.h>
 
-/* CPU time of this thread, in seconds; independent of other load on the machine. */
+/* In seconds; other load on the machine does not count. */
 static inline double cpu_seconds(void)
 {
 	struct timespec now;
