@@ -1,7 +1,7 @@
 -- Threads of the process that recorded the tape.
 --
--- The tape names that process. Tapes of before 2026-11-29 do not: there it is the process whose main thread is called
--- pagetape, if there is one.
+-- The tape names that process. Tapes from before 2026-11-29 do not. The view then takes the process whose main thread is
+-- called pagetape, if there is one.
 --
 -- Columns:
 --   tape  VARCHAR  Name of the tape.

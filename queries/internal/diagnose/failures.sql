@@ -1,7 +1,7 @@
--- Failed allocations, by kind: which requests failed, and what they lacked at their own moments.
+-- Failed allocations, by kind: which requests failed, and what each lacked at that moment.
 --
 -- A request is `optional` if it has NOWARN or NORETRY: its caller has another way, and the kernel logs
--- nothing. It is `atomic` if it may not wait for reclaim. What it lacked is that of the view failed_alloc. Requests of the recorder
+-- nothing. It is `atomic` if it may not wait for reclaim. The view failed_alloc says what it lacked. Requests of the recorder
 -- are kinds of their own. The largest kind comes first.
 --
 -- Columns:
