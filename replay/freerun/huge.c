@@ -98,11 +98,11 @@ frame_nr huge_begin(struct huge *h, struct huge_fault *fault, int32_t pid)
 }
 
 /* Scan all zones of a try once; `single`: a single page there is better. */
-static uint32_t take_events(struct model *m, const struct huge_try *try, struct request *rq,
-			    int wmark, bool *single)
+static uint32_t take_steps(struct model *m, const struct huge_try *try, struct request *rq,
+			   int wmark, bool *single)
 {
 	for (int i = 0; i < try->nr_steps; i++) {
-		const struct huge_step *step = &try->window[i];
+		const struct huge_step *step = &try->steps[i];
 		frame_nr head;
 
 		if (step->single) {
@@ -121,16 +121,16 @@ static uint32_t take_events(struct model *m, const struct huge_try *try, struct 
 static uint32_t make_try(struct model *m, const struct huge_try *try, struct request *rq)
 {
 	bool single = false;
-	frame_nr head = take_events(m, try, rq, WMARK_LOW, &single);
+	frame_nr head = take_steps(m, try, rq, WMARK_LOW, &single);
 
 	if (head != NO_FRAME || single)
 		return head;
 	zone_look_again(m, rq);
-	head = take_events(m, try, rq, WMARK_MIN, &single);
+	head = take_steps(m, try, rq, WMARK_MIN, &single);
 	for (int i = 0; i < try->rounds && head == NO_FRAME && !single; i++) {
 		if (!zone_reclaim_for(m, rq))
 			break;
-		head = take_events(m, try, rq, WMARK_MIN, &single);
+		head = take_steps(m, try, rq, WMARK_MIN, &single);
 	}
 	return head;
 }
@@ -165,8 +165,8 @@ bool huge_may_have(const struct huge *h, const struct request *rq, int node)
 		const struct huge_try *try = &h->plan.tries[i];
 
 		for (int s = 0; s < try->nr_steps; s++)
-			if (!try->window[s].single && class >= try->window[s].reach.near &&
-			    class <= try->window[s].reach.far &&
+			if (!try->steps[s].single && class >= try->steps[s].reach.near &&
+			    class <= try->steps[s].reach.far &&
 			    (!try->this_node || node == rq->node))
 				return true;
 	}

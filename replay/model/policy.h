@@ -85,7 +85,7 @@ enum {
 
 /* One allocation of the kernel: all its steps above the low watermark, then all above min. */
 struct huge_try {
-	struct huge_step window[HUGE_STEPS_MOST];
+	struct huge_step steps[HUGE_STEPS_MOST];
 	int nr_steps;
 	bool this_node; /* __GFP_THISNODE */
 	bool reclaimer; /* only for requests that may reclaim */

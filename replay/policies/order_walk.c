@@ -28,7 +28,7 @@ static void add(struct huge_try *try, int near, int far, bool single)
 {
 	uint8_t last = far == DISTANCE_CLASSES - 1 ? UINT8_MAX : (uint8_t)far;
 
-	try->window[try->nr_steps++] = (struct huge_step){{(uint8_t)near, last}, single};
+	try->steps[try->nr_steps++] = (struct huge_step){{(uint8_t)near, last}, single};
 }
 
 static bool order_walk(struct policy *self, struct huge_plan *plan)

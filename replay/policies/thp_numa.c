@@ -26,8 +26,8 @@ struct thp_numa {
 static bool thp_numa(struct policy *self, struct huge_plan *plan)
 {
 	static const struct huge_step everywhere = {{0, UINT8_MAX}, false};
-	const struct huge_try local = {.window = {everywhere}, .nr_steps = 1, .this_node = true};
-	const struct huge_try spill = {.window = {everywhere}, .nr_steps = 1, .rounds = ALL_EFFORT};
+	const struct huge_try local = {.steps = {everywhere}, .nr_steps = 1, .this_node = true};
+	const struct huge_try spill = {.steps = {everywhere}, .nr_steps = 1, .rounds = ALL_EFFORT};
 	int64_t mode = ((const struct thp_numa *)self->state)->mode;
 
 	*plan = (struct huge_plan){{local, spill}, 2};
