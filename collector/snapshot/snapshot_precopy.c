@@ -255,6 +255,17 @@ static void note_costs(struct attempt *a, struct snapshot_result *out)
 		s->locks[out->nr_locks++] = lock_ns;
 }
 
+/*
+ * The allocation took a page of another zone than expected: of the zone with fewer free blocks, if
+ * these are larger. Expect that zone now.
+ */
+static void expect_zone(struct attempt *a, uint32_t zone)
+{
+	a->zones[a->zone].owner = a->zones[zone].owner;
+	a->zones[zone].owner = a->leader;
+	a->zone = zone;
+}
+
 static bool meet(struct attempt *a, struct snapshot_result *out)
 {
 	struct control *c = a->s->control;
@@ -280,7 +291,11 @@ static bool meet(struct attempt *a, struct snapshot_result *out)
 	copy_unheld(a, true);
 	out->meetings++;
 	note_costs(a, out);
-	return held && is_one_instant(a);
+	if (held && is_one_instant(a))
+		return true;
+	if (a->zone < c->nr_zones && c->cut_zone < c->nr_zones && c->cut_zone != a->zone)
+		expect_zone(a, c->cut_zone);
+	return false;
 }
 
 /* --- one attempt --- */

@@ -102,6 +102,26 @@ static void pageblocks_that_change_their_type_are_exact(void)
 	check(exact_of(options, 100) >= 95);
 }
 
+/* The simulated allocations take pages of the last zone. */
+static void an_allocation_from_a_zone_with_fewer_blocks_is_waited_for(void)
+{
+	struct sim_options options = busy;
+	struct snapshot *s;
+	struct zone_place *places;
+	struct snapshot_result result;
+
+	options.seed = 1;
+	s = sim_new(&options);
+	places = s->maps[PLACES].memory;
+	result = (struct snapshot_result){.zones = s->zones, .nr_zones = options.zones};
+	places[0].free_blocks = places[options.zones - 1].free_blocks + 1;
+	check(precopy_take(s, 0, &result, NULL) == 0);
+	check(result.exact && sim_shows_the_truth(&result));
+	check(result.meetings > 1);
+	release(&result);
+	sim_free();
+}
+
 int main(void)
 {
 	test(lists_that_change_all_the_time_are_exact);
@@ -109,5 +129,6 @@ int main(void)
 	test(changes_without_an_event_are_never_believed);
 	test(a_machine_that_changes_too_fast_is_never_shown_wrongly);
 	test(pageblocks_that_change_their_type_are_exact);
+	test(an_allocation_from_a_zone_with_fewer_blocks_is_waited_for);
 	return check_done();
 }
