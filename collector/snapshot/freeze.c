@@ -20,9 +20,8 @@ enum {
 	GATHER_MS = 20,       /* how long the leader waits for the others to spin */
 	SPINS_PER_LOOK = 256, /* between two looks at the clock, some microseconds */
 	CLOSED = 1 << 30,
-	LEAD_NS = 150000,  /* from the call of a meeting to its first round, for one CPU ... */
-	WAKE_NS = 3000,    /* ... and more for each other CPU, to wake its thread */
-	ROUND_NS = 180000, /* from the begin of a round to the next one, or to the moment */
+	LEAD_NS = 150000, /* from the call of a meeting to its first round, for one CPU ... */
+	WAKE_NS = 3000,   /* ... and more for each other CPU, to wake its thread */
 };
 
 enum outcome { OPEN, CUT, CALLED_OFF };
@@ -196,7 +195,7 @@ static void meet(struct freezer *f, int nr)
 
 	memset(holds, 0, FREEZER_HOLDS * sizeof(*holds));
 	for (int round = meeting->rounds; round > 0; round--) {
-		sleep_until(f->moment_ns - (uint64_t)round * ROUND_NS);
+		sleep_until(f->moment_ns - (uint64_t)round * meeting->round_ns);
 		begin = (struct freezer_hold){now_ns(), ran_ns()};
 		if (!meeting->prepare(meeting->arg, nr, round))
 			call_off(f);
@@ -357,7 +356,7 @@ bool freezer_meet(struct freezer *f, int nr, const struct freezer_meeting *meeti
 	f->meeting = meeting;
 	f->called = f->realtime ? f->nr - 1 : 0;
 	f->moment_ns = now_ns() + LEAD_NS + (uint64_t)f->called * WAKE_NS +
-		       (uint64_t)meeting->rounds * ROUND_NS;
+		       (uint64_t)meeting->rounds * meeting->round_ns;
 	atomic_store(&f->gathered, 0);
 	atomic_store(&f->left, 0);
 	atomic_store(&f->outcome, OPEN);

@@ -63,6 +63,7 @@ struct freezer_meeting {
 	void (*leave)(void *arg, int nr);  /* each, after the cut, before any CPU is released */
 	void *arg;
 	int rounds;         /* of `prepare`, at most FREEZER_ROUNDS */
+	uint64_t round_ns;  /* from the begin of a round to the next one, or to the moment */
 	uint64_t gather_ns; /* how long the first to arrive waits for the last */
 	uint64_t limit_ns;  /* after the moment, all leave: those that still wait call it off */
 };

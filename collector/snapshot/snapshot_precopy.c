@@ -13,11 +13,31 @@ enum {
 	MAX_MEETINGS = 40,
 	HELD_ENTRIES = 1024, /* most new entries at one end of a list while CPUs are held */
 	GATHER_NS = 60000,
+	ROUND_NS = 180000,
+	MAX_ROUND_NS = 2000000,
 	CPUS_PER_ROUND = 32,
 	MAX_REPAIRS = 8, /* of one image */
 };
 
 /* --- the meeting --- */
+
+/* How long the first to arrive waits for the last: longer, if more is allowed than usual. */
+static uint64_t gather_ns(const struct snapshot *s)
+{
+	uint64_t ns = s->max_ns * 3 / 10;
+
+	return ns > GATHER_NS ? ns : GATHER_NS;
+}
+
+/* From the begin of a round of `prepare` to the next one, or to the moment. */
+static uint64_t round_ns(const struct snapshot *s)
+{
+	uint64_t ns = s->max_ns * 9 / 10;
+
+	if (ns > MAX_ROUND_NS)
+		return MAX_ROUND_NS;
+	return ns > ROUND_NS ? ns : ROUND_NS;
+}
 
 static uint32_t cpu_of(const struct snapshot *s, int nr)
 {
@@ -29,7 +49,7 @@ static uint32_t cpu_of(const struct snapshot *s, int nr)
 /* Wait until the leader has made so many turns; false if it is late. */
 static bool wait_for_turn(struct attempt *a, int turns)
 {
-	uint64_t until = snapshot_now_ns() + GATHER_NS;
+	uint64_t until = snapshot_now_ns() + gather_ns(a->s);
 
 	while (a->turns < turns)
 		if (snapshot_now_ns() > until)
@@ -277,7 +297,8 @@ static bool meet(struct attempt *a, struct snapshot_result *out)
 		.beside = beside,
 		.leave = leave,
 		.arg = a,
-		.gather_ns = GATHER_NS,
+		.round_ns = round_ns(a->s),
+		.gather_ns = gather_ns(a->s),
 		.limit_ns = a->s->max_ns * 9 / 10,
 	};
 	bool held;
@@ -462,7 +483,8 @@ const struct freezer_hold *snapshot_hold_only(struct snapshot *s, uint64_t ns, u
 		.beside = do_nothing,
 		.leave = do_nothing,
 		.arg = &ns,
-		.gather_ns = GATHER_NS,
+		.round_ns = round_ns(s),
+		.gather_ns = gather_ns(s),
 		.limit_ns = s->max_ns * 9 / 10,
 	};
 	int cpus;

@@ -25,9 +25,8 @@ enum {
 	LOOKUP_NS = 3,
 	NEAR_NS = 30,     /* for a read of memory that is in a cache */
 	WAKE_NS = 15000,  /* from one CPU's begin of a meeting to the last one's */
-	LEAD_NS = 150000, /* as in freeze.c, and the next two */
+	LEAD_NS = 150000, /* as in freeze.c, and the next one */
 	MORE_LEAD_NS = 3000,
-	ROUND_NS = 180000,
 };
 
 struct map_memory {
@@ -615,7 +614,7 @@ static void hold_until(int hold, uint64_t begin_ns)
 bool freezer_meet(struct freezer *f, int leader, const struct freezer_meeting *meeting)
 {
 	uint64_t moment = sim.now_ns + LEAD_NS + sim.options.cpus * MORE_LEAD_NS +
-			  (uint64_t)meeting->rounds * ROUND_NS;
+			  (uint64_t)meeting->rounds * meeting->round_ns;
 	uint64_t begin, end, arrived;
 	int nr = (int)sim.options.cpus;
 	bool on = true;
@@ -623,7 +622,7 @@ bool freezer_meet(struct freezer *f, int leader, const struct freezer_meeting *m
 	(void)f;
 	memset(sim.holds, 0, FREEZER_HOLDS * (size_t)nr * sizeof(*sim.holds));
 	for (int round = meeting->rounds; round > 0; round--) {
-		begin = moment - (uint64_t)round * ROUND_NS;
+		begin = moment - (uint64_t)round * meeting->round_ns;
 		pass_time(begin > sim.now_ns ? begin - sim.now_ns : 0);
 		begin = end = sim.now_ns;
 		for (int i = nr - 1; i >= 0; i--) {

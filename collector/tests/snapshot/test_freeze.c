@@ -132,6 +132,7 @@ static struct freezer_meeting meeting_of(struct attendance *seen)
 	return (struct freezer_meeting){
 		.prepare = prepare,
 		.rounds = 2,
+		.round_ns = 180000,
 		.arrive = arrive,
 		.cut = cut,
 		.beside = beside,
