@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots that are exact in one zone and not in another."""
+"""Exact snapshots, and the tries that one takes."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -12,8 +12,8 @@ from pagetape.schemas import TABLES
 Rows = list[dict[str, Any]]
 
 
-def zone(name: str, how: str, **given: int) -> dict[str, Any]:
-    names = ("walk_ns", "lock_ns", "free_blocks", "lists_moved", "pcps_moved", "pcps_refused")
+def zone(name: str, how: str = "precopied", **given: int) -> dict[str, Any]:
+    names = ("walk_ns", "lock_ns", "free_blocks")
     return {"node": 0, "zone": name, "how": how, **dict.fromkeys(names, 0)} | given
 
 
@@ -35,7 +35,7 @@ def exact(given: dict[str, Any], why: str | None) -> Exact:
     places = tuple(row | {"migratetype": "MOVABLE"} for row in both)
     tables = {name: batch(name, *places) for name in ("free_block", "pcp_page", "pageblock")}
     tables["free_area"] = batch("free_area", *({"zone": row["zone"]} for row in both))
-    return Exact(given, tables, why, 20)
+    return Exact(given, tables, why)
 
 
 def from_proc() -> Snapshot:
@@ -56,12 +56,12 @@ def pfns(snapshot: Snapshot, table: str) -> list[int]:
 
 
 def test_what_is_exact_everywhere_needs_no_guess() -> None:
-    given = facts(zone("DMA", "still"), zone("NORMAL", "locked", lock_ns=8), exact=True)
+    given = facts(zone("DMA"), zone("NORMAL", lock_ns=8), exact=True)
     made = from_proc().made_exact(exact(given, None))
     (row,) = made.rows["snapshot"]
     assert (row["how"], row["lock_ns"], row["checks"], row["pfn"]) == ("exact", 8, 11, 77)
     assert "block_guess" not in made.blocks
-    assert made.rows["free_area"] == []
+    assert "free_area" not in made.rows and made.blocks["free_area"].num_rows == 2
     assert pfns(made, "free_block") == [1, 600]
     assert made.blocks["pageblock"]["nr_movable"].to_pylist() == [None, 12]
     assert made.rows["snapshot_check"][-1] == {
@@ -93,7 +93,7 @@ def test_a_block_whose_free_pages_changed_is_unknown() -> None:
         "pageblock": batch("pageblock", *pageblocks),
         "free_area": batch("free_area"),
     }
-    given = facts(zone("NORMAL", "still"), exact=True)
+    given = facts(zone("NORMAL"), exact=True)
     rows = {"snapshot": [{"snapshot": 0, "ts": 1, "how": "proc"}], "vmstat": [], "free_area": []}
     made = Snapshot(rows, flags, {}, Flags(flags, 9, 8)).made_exact(Exact(given, tables, None))
     read = made.blocks["pageblock"].to_pylist()
@@ -103,52 +103,17 @@ def test_a_block_whose_free_pages_changed_is_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("large", "why"),
-    [
-        (zone("NORMAL", "refused"), "has more free blocks than there is room for"),
-        (
-            zone("NORMAL", "pieces", lists_moved=2, free_blocks=7),
-            "cannot be walked in 20 ms (7 free blocks), "
-            "2 of its lists changed while they were read",
-        ),
-    ],
-)
-def test_a_zone_without_lists_has_those_of_kpageflags(large: dict[str, Any], why: str) -> None:
-    given = facts(zone("DMA", "still"), large, exact=False)
-    made = from_proc().made_exact(exact(given, "one is too large"))
-    assert made.rows["snapshot"][0]["how"] == "mixed"
-    assert made.rows["snapshot"][0]["why"] == "one is too large"
-    assert pfns(made, "free_block") == [1]
-    assert pfns(made, "pcp_page") == [1]
-    assert pfns(made, "block_guess") == [512]
-    assert [area["zone"] for area in made.rows["free_area"]] == ["NORMAL"]
-    assert [(z["how"], z["why"]) for z in made.rows["snapshot_zone"]] == [
-        ("still", None),
-        ("proc", why),
-    ]
-
-
-def test_pieces_that_did_not_change_are_taken() -> None:
-    given = facts(zone("DMA", "still"), zone("NORMAL", "pieces", pcps_refused=1), exact=False)
-    made = from_proc().made_exact(exact(given, "it is too large"))
-    assert made.rows["snapshot"][0]["how"] == "mixed"
-    assert pfns(made, "free_block") == [1, 600]
-    assert "block_guess" not in made.blocks
-    assert [z["how"] for z in made.rows["snapshot_zone"]] == ["still", "pieces"]
-
-
-@pytest.mark.parametrize(
     "given",
     [
-        facts(zone("DMA", "refused"), zone("NORMAL", "refused"), exact=False),
-        facts(zone("NORMAL", "locked"), exact=False, mismatches={"list_sums": 1}),
+        facts(zone("DMA", "proc"), zone("NORMAL", "proc"), exact=False),
+        facts(zone("DMA"), zone("NORMAL"), exact=False, mismatches={"list_sums": 1}),
     ],
 )
 def test_a_snapshot_without_any_truth_is_that_of_proc(given: dict[str, Any]) -> None:
     made = from_proc().made_exact(exact(given, "no"))
     assert made.rows["snapshot"] == [{"snapshot": 0, "ts": 1, "how": "proc", "why": "no"}]
     assert set(made.blocks) == {"block_guess", "pageblock"}
-    assert {z["how"] for z in made.rows["snapshot_zone"]} == {"proc"}
+    assert {(z["how"], z["why"]) for z in made.rows["snapshot_zone"]} == {("proc", "no")}
 
 
 def test_without_an_exact_snapshot_the_one_of_proc_says_why() -> None:
@@ -158,59 +123,63 @@ def test_without_an_exact_snapshot_the_one_of_proc_says_why() -> None:
     assert from_proc().made_exact(None).rows == from_proc().rows
 
 
-# ---- the way under the lock, where the short one fails
+# ---- tries, where the CPUs do not meet
 
 
-class Way:
-    """The programs of one way, with results in a row; `made` has each (max_ms, locked)."""
+class Programs:
+    """The loaded programs; the CPUs meet if they have `enough_ms`. `tries` has each max_ms."""
 
-    made: ClassVar[list[tuple[float, bool]]] = []
-    short: ClassVar[str | None] = None  # why the short way fails
-    under_lock: ClassVar[str | None] = None
-    refused: str | None = None
+    def __init__(self, enough_ms: float, **given: Any) -> None:
+        self.tries: list[float] = []
+        self._enough_ms = enough_ms
+        self._given = {"cpus": 2, "held_cpus": 1, "meetings": 240} | given
 
-    def __init__(self, max_ms: float, *, locked: bool) -> None:
-        self.made.append((max_ms, locked))
-        self._why = self.under_lock if locked else self.short
-
-    def take(self, number: int) -> Exact:
-        how = "pieces" if self._why else "locked"
-        return exact(facts(zone("DMA", how, free_blocks=number)), self._why)
+    def take(self, number: int, max_ms: float) -> tuple[dict[str, Any], list[Any]]:
+        self.tries.append(max_ms)
+        met = max_ms >= self._enough_ms
+        lock_ns = 70 // len(self.tries)
+        at = zone("DMA", "precopied" if met else "proc", free_blocks=number, lock_ns=lock_ns)
+        return facts(at, exact=met, **self._given), []
 
 
 @pytest.fixture
-def ways(monkeypatch: pytest.MonkeyPatch) -> type[Way]:
-    class Ways(Way):
-        made: ClassVar[list[tuple[float, bool]]] = []
+def taken(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Take a snapshot with these programs; `max_ms` is the user's."""
 
-    monkeypatch.setattr("pagetape.recording.exact._Loaded", Ways)
-    return Ways
+    def take(programs: Programs, max_ms: float | None = None) -> Exact:
+        monkeypatch.setattr("pagetape._snapshot.Snapshot", lambda: programs)
+        return ExactSnapshots(max_ms).take(0)
 
-
-def test_a_snapshot_that_succeeds_loads_one_way(ways: type[Way]) -> None:
-    assert ExactSnapshots().take(0).why is None
-    assert ways.made == [(0.2, False)]
+    return take
 
 
-def test_where_the_cpus_do_not_meet_the_lists_are_walked_under_the_lock(ways: type[Way]) -> None:
-    ways.short = "the CPUs did not meet"
-    snapshots = ExactSnapshots()
-    assert [snapshots.take(0).why, snapshots.take(1).why] == [None, None]
-    assert ways.made == [(0.2, False), (2.0, True)]
+def test_a_snapshot_that_succeeds_takes_one_try(taken: Any) -> None:
+    programs = Programs(0.2)
+    assert taken(programs).why is None
+    assert programs.tries == [0.2]
 
 
-def test_a_limit_of_the_user_holds_for_both_ways(ways: type[Way]) -> None:
-    ways.short = "the CPUs did not meet"
-    assert ExactSnapshots(0.5).take(0).why is None
-    assert ways.made == [(0.5, False), (0.5, True)]
+def test_where_the_cpus_do_not_meet_they_have_longer(taken: Any) -> None:
+    programs = Programs(1)
+    found = taken(programs)
+    assert found.why is None
+    assert programs.tries == [0.2, 10.0]
+    assert found.facts["zones"][0]["lock_ns"] == 70, "the failed try held the lock for longer"
 
 
-def test_if_both_fail_the_reason_is_that_of_the_first(ways: type[Way]) -> None:
-    ways.short, ways.under_lock = "the CPUs did not meet", "its lists are too long"
-    assert ExactSnapshots().take(0).why == "the CPUs did not meet"
+def test_a_limit_of_the_user_is_the_only_one(taken: Any) -> None:
+    programs = Programs(1)
+    why = "the CPUs did not meet at one instant of the lists: 240 attempts of at most 0.5 ms"
+    assert taken(programs, 0.5).why == why
+    assert programs.tries == [0.5]
 
 
-def test_a_user_who_wants_the_lock_gets_no_second_way(ways: type[Way]) -> None:
-    ways.under_lock = "its lists are too long"
-    assert ExactSnapshots(locked=True).take(0).why == "its lists are too long"
-    assert ways.made == [(20.0, True)]
+def test_without_realtime_priority_the_reason_says_so(taken: Any) -> None:
+    found = taken(Programs(100, held_cpus=0))
+    assert found.why.endswith("(without CAP_SYS_NICE the snapshot cannot hold the CPUs still)")
+
+
+def test_lists_that_contradict_the_counters_are_not_tried_again(taken: Any) -> None:
+    programs = Programs(1, mismatches={"list_sums": 1})
+    assert taken(programs).why == "its checks failed: list_sums 1"
+    assert programs.tries == [0.2]

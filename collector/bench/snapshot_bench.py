@@ -40,7 +40,7 @@ import pyarrow as pa
 
 from pagetape import _snapshot, procfs
 from pagetape._collector import CollectorError
-from pagetape.recording.exact import LOCKED_MS, SHORT_MS
+from pagetape.recording.exact import MAX_MS
 
 CHUNK = 1 << 20
 FILE = 64 << 20
@@ -157,9 +157,9 @@ def spread(held: str, ns: list[int]) -> dict[str, Any]:
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
-    max_ms = args.max_ms or (LOCKED_MS if args.locked else SHORT_MS)
+    max_ms = args.max_ms or MAX_MS[0]
     try:
-        snapshot = _snapshot.Snapshot(max_ms, args.locked)
+        snapshot = _snapshot.Snapshot()
     except CollectorError as e:
         sys.exit(f"no exact snapshot here: {e.strerror}")
     runs: list[dict[str, Any]] = []
@@ -168,18 +168,17 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     control: list[tuple[int, int]] = []
     with contextlib.closing(snapshot), fragmented(args.fragment), contextlib.ExitStack() as work:
         # The time for one entry, before anything else wants the CPU.
-        quiet = [figures(*snapshot.take(0), 0)["entry_ns"] for _ in range(3)]
+        quiet = [figures(*snapshot.take(0, max_ms), 0)["entry_ns"] for _ in range(3)]
         work.enter_context(load())
         stolen = stolen_ms()
         for number in range(args.repeats):
             begin = time.monotonic()
-            facts, batches = snapshot.take(number)
+            facts, batches = snapshot.take(number, max_ms)
             runs.append(figures(facts, batches, time.monotonic() - begin))
-            locks += snapshot.locks or [int(runs[-1]["lock_ms"] * 1e6)]
+            locks += snapshot.locks
             holds += snapshot.holds
-            if not args.locked:
-                for _ in range(facts["meetings"]):
-                    control += snapshot.hold_only(int(max_ms * 1e6 / 2))
+            for _ in range(facts["meetings"]):
+                control += snapshot.hold_only(int(max_ms * 1e6 / 2))
             time.sleep(0.1)
         stolen = stolen_ms() - stolen
         proc_ms = from_proc()
@@ -221,7 +220,6 @@ def simulate(gib: int, entry_ns: float, snapshots: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Exact snapshots of a busy machine.")
     parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--locked", action="store_true", help="walk the lists under the lock")
     parser.add_argument("--max-ms", type=float, help="limit of a hold")
     parser.add_argument("--fragment", type=int, default=3000, metavar="MB")
     parser.add_argument("--sim", type=int, default=0, metavar="GIB")

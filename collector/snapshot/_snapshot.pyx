@@ -14,23 +14,12 @@ Refused = CollectorError
 cdef extern from "snapshot/snapshot.h" nogil:
     enum:
         SNAPSHOT_TABLES
-    enum snapshot_way:
-        SNAPSHOT_SHORT
-        SNAPSHOT_LOCK
-    enum snapshot_how:
-        SNAPSHOT_LOCKED
-        SNAPSHOT_STILL
-        SNAPSHOT_PIECES
-        SNAPSHOT_REFUSED
-        SNAPSHOT_PRECOPIED
     struct freezer_hold:
         uint64_t ns, ran_ns
     struct snapshot_zone:
         uint16_t node
         uint8_t zone
-        snapshot_how how
-        uint64_t walk_ns, lock_ns, free_blocks
-        uint32_t lists_moved, pcps_moved, pcps_refused
+        uint64_t copy_ns, lock_ns, free_blocks
     struct snapshot_checks:
         uint64_t list_sums, list_sums_wrong
         uint64_t free_counters, free_counters_wrong
@@ -39,8 +28,8 @@ cdef extern from "snapshot/snapshot.h" nogil:
         uint64_t places, places_wrong
         uint64_t pcp_types, pcp_types_differ
     struct snapshot_result:
+        bint taken
         uint64_t cut_ns, cut_pfn
-        bint marked
         int cut_cpu, cut_tid, cut_order
         uint64_t held_ns
         const freezer_hold *holds
@@ -54,31 +43,22 @@ cdef extern from "snapshot/snapshot.h" nogil:
         batch *tables[SNAPSHOT_TABLES]
     struct snapshot:
         pass
-    int snapshot_new(snapshot **out, snapshot_way way, unsigned int max_us, error *err)
+    int snapshot_new(snapshot **out, error *err)
     void snapshot_free(snapshot *s)
-    int snapshot_take(snapshot *s, uint16_t nr, snapshot_result *out, error *err)
+    int snapshot_take(
+        snapshot *s, uint16_t nr, unsigned int max_us, snapshot_result *out, error *err
+    )
     const freezer_hold *snapshot_hold_only(snapshot *s, uint64_t ns, uint32_t *nr)
 
-cdef dict HOW = {
-    SNAPSHOT_LOCKED: "locked",
-    SNAPSHOT_STILL: "still",
-    SNAPSHOT_PIECES: "pieces",
-    SNAPSHOT_REFUSED: "refused",
-    SNAPSHOT_PRECOPIED: "precopied",
-}
 
-
-cdef dict zone_facts(const snapshot_zone *zone):
+cdef dict zone_facts(const snapshot_zone *zone, bint taken):
     return {
         "node": zone.node,
         "zone": ZONES[zone.zone],
-        "how": HOW[zone.how],
-        "walk_ns": zone.walk_ns,
+        "how": "precopied" if taken else "proc",
+        "walk_ns": zone.copy_ns,
         "lock_ns": zone.lock_ns,
         "free_blocks": zone.free_blocks,
-        "lists_moved": zone.lists_moved,
-        "pcps_moved": zone.pcps_moved,
-        "pcps_refused": zone.pcps_refused,
     }
 
 
@@ -98,7 +78,7 @@ cdef dict facts(const snapshot_result *result):
     return {
         "exact": bool(result.exact),
         "ts": result.cut_ns,
-        "pfn": result.cut_pfn if result.marked else None,
+        "pfn": result.cut_pfn if result.taken else None,
         "cpu": result.cut_cpu,
         "pid": result.cut_tid,
         "order": result.cut_order,
@@ -110,7 +90,7 @@ cdef dict facts(const snapshot_result *result):
         "checks": compared | {"pcp_types": result.checks.pcp_types},
         "mismatches": {name: wrong for name, (done, wrong) in checks.items() if wrong},
         "pcp_types_differ": result.checks.pcp_types_differ,
-        "zones": [zone_facts(&result.zones[z]) for z in range(result.nr_zones)],
+        "zones": [zone_facts(&result.zones[z], result.taken) for z in range(result.nr_zones)],
     }
 
 
@@ -119,26 +99,25 @@ cdef class Snapshot:
 
     cdef readonly list holds, locks
 
-    def __init__(self, double max_ms=0.2, bint locked=False):
+    def __init__(self):
         cdef error err
         cdef int ret
-        cdef snapshot_way way = SNAPSHOT_LOCK if locked else SNAPSHOT_SHORT
-        cdef unsigned int max_us = <unsigned int>(max_ms * 1000 + 0.5)
         self.close()
         self.holds = []
         self.locks = []
         with nogil:
-            ret = snapshot_new(&self.c, way, max_us, &err)
+            ret = snapshot_new(&self.c, &err)
         check(ret, &err)
 
-    def take(self, uint16_t snapshot):
+    def take(self, uint16_t snapshot, double max_ms=0.2):
+        cdef unsigned int max_us = <unsigned int>(max_ms * 1000 + 0.5)
         cdef snapshot_result result
         cdef error err
         cdef int ret
         if not self.c:
             raise ValueError("the snapshot is closed")
         with nogil:
-            ret = snapshot_take(self.c, snapshot, &result, &err)
+            ret = snapshot_take(self.c, snapshot, max_us, &result, &err)
         check(ret, &err)
         tables = []
         for i in range(SNAPSHOT_TABLES):

@@ -17,11 +17,9 @@
 
 enum {
 	STACK_SIZE = 256 << 10,
-	GATHER_MS = 20,       /* how long the leader waits for the others to spin */
 	SPINS_PER_LOOK = 256, /* between two looks at the clock, some microseconds */
-	CLOSED = 1 << 30,
-	LEAD_NS = 150000, /* from the call of a meeting to its first round, for one CPU ... */
-	WAKE_NS = 3000,   /* ... and more for each other CPU, to wake its thread */
+	LEAD_NS = 150000,     /* from the call of a meeting to its first round, for one CPU ... */
+	WAKE_NS = 3000,       /* ... and more for each other CPU, to wake its thread */
 };
 
 enum outcome { OPEN, CUT, CALLED_OFF };
@@ -38,24 +36,16 @@ struct freezer {
 	int nr;
 	bool realtime; /* all workers have it */
 
-	/* One freeze. */
+	/* One meeting. */
 	sem_t ready; /* a worker is about to sleep */
 	int leader;  /* index of its worker; -1: workers end */
-	const struct freezer_work *work;
-	uint64_t limit_ns;
-	int called;
-	int nr_held;
-	atomic_int gathered; /* spinning workers, plus CLOSED when no more may join */
-	atomic_bool first_done, over;
-	atomic_int each_begun; /* held workers, plus CLOSED when no more may begin */
-	atomic_int each_done;
-
-	/* One meeting; uses leader, called and gathered too. */
-	const struct freezer_meeting *meeting; /* NULL: a freeze */
+	int called;  /* besides the leader */
+	const struct freezer_meeting *meeting;
 	struct freezer_hold *holds;
 	uint64_t moment_ns;
-	atomic_int outcome; /* enum outcome */
-	atomic_int left;    /* threads that are done */
+	atomic_int gathered; /* threads that spin */
+	atomic_int outcome;  /* enum outcome */
+	atomic_int left;     /* threads that are done */
 };
 
 static uint64_t now_ns(void)
@@ -73,48 +63,6 @@ static void spin(void)
 #else
 	atomic_signal_fence(memory_order_seq_cst);
 #endif
-}
-
-/* Spin until the flag is set; false if the limit came first. */
-static bool wait_for(struct freezer *f, atomic_bool *flag)
-{
-	do {
-		for (int i = 0; i < SPINS_PER_LOOK; i++) {
-			if (atomic_load(flag))
-				return true;
-			spin();
-		}
-	} while (now_ns() < f->limit_ns);
-	return false;
-}
-
-static void follow(struct freezer *f)
-{
-	if (atomic_fetch_add(&f->gathered, 1) & CLOSED)
-		return; /* woke up too late */
-	if (wait_for(f, &f->first_done) && !(atomic_fetch_add(&f->each_begun, 1) & CLOSED)) {
-		f->work->each(f->work->arg);
-		atomic_fetch_add(&f->each_done, 1);
-	}
-	wait_for(f, &f->over);
-}
-
-static void lead(struct freezer *f)
-{
-	const struct freezer_work *work = f->work;
-	uint64_t enough = now_ns() + GATHER_MS * 1000000ull;
-	int begun;
-
-	while (atomic_load(&f->gathered) < f->called && now_ns() < enough)
-		spin();
-	f->nr_held = atomic_fetch_or(&f->gathered, CLOSED);
-	work->first(work->arg);
-	atomic_store(&f->first_done, true);
-	work->lead(work->arg);
-	begun = atomic_fetch_or(&f->each_begun, CLOSED);
-	while (atomic_load(&f->each_done) < begun)
-		spin();
-	atomic_store(&f->over, true);
 }
 
 static uint64_t ran_ns(void)
@@ -227,12 +175,7 @@ static void *work(void *arg)
 			;
 		if (f->leader < 0)
 			return NULL;
-		if (f->meeting)
-			meet(f, nr);
-		else if (f->leader == nr)
-			lead(f);
-		else
-			follow(f);
+		meet(f, nr);
 	}
 }
 
@@ -332,22 +275,6 @@ static void wake_and_wait(struct freezer *f)
 	for (int i = 0; i < f->called + 1; i++)
 		while (sem_wait(&f->ready))
 			;
-}
-
-int freezer_run(struct freezer *f, int nr, const struct freezer_work *work, int limit_ms)
-{
-	f->leader = nr;
-	f->work = work;
-	f->meeting = NULL;
-	f->limit_ns = now_ns() + (uint64_t)limit_ms * 1000000;
-	f->called = f->realtime ? f->nr - 1 : 0;
-	atomic_store(&f->gathered, 0);
-	atomic_store(&f->first_done, false);
-	atomic_store(&f->each_begun, 0);
-	atomic_store(&f->each_done, 0);
-	atomic_store(&f->over, false);
-	wake_and_wait(f);
-	return f->nr_held;
 }
 
 bool freezer_meet(struct freezer *f, int nr, const struct freezer_meeting *meeting)

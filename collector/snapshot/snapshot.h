@@ -6,21 +6,9 @@
  * zone's buddy lists. Its mm_page_alloc_zone_locked event (cut_pfn, cut_cpu, cut_tid) is in the
  * trace; the snapshot shows the state right after the removal of that page.
  *
- * Normally the lists are copied beforehand, and the zone lock and the CPUs are held for a moment
- * only: see snapshot_precopy.h. The other way holds them while it walks the lists:
- *
- *   locked   That zone is walked in the tracepoint, under the zone's lock.
- *   still    All CPUs but one are held meanwhile. Heads and counters of everything
- *            else are copied at the cut; a later walk counts only if they are unchanged
- *            when it ends.
- *   pieces   A zone too large for the time allowed is walked list by list without its lock,
- *            and with the CPUs held only for a list that changed in every attempt. Each list
- *            is verified alone, so lists differ in time; a page in two of them has one row.
- *
- * The zone lock is held for at most `max_us` each time: the walks look at the clock every few
- * entries. SNAPSHOT_SHORT holds the CPUs no longer. SNAPSHOT_LOCK holds them for at most twice
- * that, and some milliseconds to gather them. Load the
- * programs before the recording starts; take snapshots at its start and end.
+ * The lists are copied beforehand, and the zone lock and the CPUs are held for a moment only: see
+ * snapshot_precopy.h. Neither is held for longer than about `max_us` each time. Load the programs
+ * before the recording starts; take snapshots at its start and end.
  *
  * Needs 5.19 or later with BTF, BPF events and vmcoreinfo, CAP_BPF and CAP_PERFMON; to hold the
  * CPUs also CAP_SYS_NICE.
@@ -35,29 +23,12 @@
 
 struct snapshot;
 
-enum snapshot_way {
-	SNAPSHOT_SHORT, /* copies beforehand */
-	SNAPSHOT_LOCK,  /* walks all lists while the lock or the CPUs are held */
-};
-
-enum snapshot_how {
-	SNAPSHOT_LOCKED,    /* exact, at the cut */
-	SNAPSHOT_STILL,     /* exact, at the cut */
-	SNAPSHOT_PIECES,    /* each list exact alone; `lists_moved` lists have no rows */
-	SNAPSHOT_REFUSED,   /* no lists: more entries than room for them */
-	SNAPSHOT_PRECOPIED, /* exact, at the cut */
-};
-
 struct snapshot_zone {
 	uint16_t node;
-	uint8_t zone; /* ZONE_* of the generated tables.h */
-	enum snapshot_how how;
-	uint64_t walk_ns;
-	uint64_t lock_ns;      /* longest hold of its lock; 0: not held */
-	uint64_t free_blocks;  /* entries of its free lists */
-	uint32_t lists_moved;  /* lists that changed during every attempt: not exact */
-	uint32_t pcps_moved;   /* PCPs that changed during every attempt: not exact */
-	uint32_t pcps_refused; /* PCPs too large to walk: no rows in pcp_page */
+	uint8_t zone;         /* ZONE_* of the generated tables.h */
+	uint64_t copy_ns;     /* from the begin of the copy to the cut */
+	uint64_t lock_ns;     /* longest hold of its lock; 0: not held */
+	uint64_t free_blocks; /* entries of its free lists */
 };
 
 /* Comparisons of redundant kernel data, and the contradictory ones. */
@@ -82,21 +53,19 @@ enum {
 };
 
 struct snapshot_result {
+	bool taken;       /* else the tables have no rows, and the cut is of no meaning */
 	uint64_t cut_ns;  /* CLOCK_MONOTONIC */
-	uint64_t cut_pfn; /* the event that marks the cut ... */
-	bool marked;      /* ... if any; else align by time */
+	uint64_t cut_pfn; /* the event that marks the cut */
 	int cut_cpu, cut_tid, cut_order;
 	uint64_t held_ns; /* longest hold of a CPU */
-	/* SNAPSHOT_SHORT: each hold of a CPU, each hold of a lock in ns; valid until the next take.
-	 */
+	/* Each hold of a CPU, each hold of a lock in ns; valid until the next take. */
 	const struct freezer_hold *holds;
 	const uint64_t *locks;
 	uint32_t nr_holds, nr_locks;
 	int meetings;   /* times that all CPUs were held */
 	int cpus, held; /* number of CPUs, and of the held ones */
 	int attempts;
-	bool exact; /* marked, every zone locked or still, no PCP moved or refused, no check wrong
-		     */
+	bool exact; /* taken, no check wrong */
 	struct snapshot_checks checks;
 	uint32_t nr_zones;
 	const struct snapshot_zone *zones;     /* valid until the next take */
@@ -107,15 +76,19 @@ struct snapshot_result {
  * Load the programs. -EPERM (capabilities), -ENOTSUP (the kernel lacks something; the message
  * names it), -ENOMEM.
  */
-int snapshot_new(struct snapshot **out, enum snapshot_way way, unsigned int max_us,
-		 struct error *err);
+int snapshot_new(struct snapshot **out, struct error *err);
 void snapshot_free(struct snapshot *s);
 
-/* Take snapshot `nr` of a tape. -ESTALE (memory was hot-plugged since snapshot_new), -ENOMEM. */
-int snapshot_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, struct error *err);
+/*
+ * Take snapshot `nr` of a tape. Where a hypervisor keeps the CPUs from meeting within `max_us`, no
+ * snapshot is taken; a longer one may be. -ESTALE (memory was hot-plugged since snapshot_new),
+ * -ENOMEM.
+ */
+int snapshot_take(struct snapshot *s, uint16_t nr, unsigned int max_us, struct snapshot_result *out,
+		  struct error *err);
 
 /*
- * Hold all CPUs as SNAPSHOT_SHORT does, but do no work: what the machine itself adds to a hold.
- * Returns the holds, `nr` of them; valid until the next call.
+ * Hold all CPUs as the last snapshot_take() did, but do no work: what the machine itself adds to a
+ * hold. Returns the holds, `nr` of them; valid until the next call.
  */
 const struct freezer_hold *snapshot_hold_only(struct snapshot *s, uint64_t ns, uint32_t *nr);

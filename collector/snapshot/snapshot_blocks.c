@@ -91,7 +91,7 @@ void write_blocks(struct writer *w, uint32_t z)
 		row = next_row(w, TABLE_PAGEBLOCK);
 		count[block.isolated ? MIGRATETYPE_ISOLATE : block.type]++;
 		to->snapshot[row] = w->snapshot;
-		to->ts[row] = zone_ts(w, z);
+		to->ts[row] = w->out->cut_ns;
 		to->node[row] = w->zones[z].node;
 		to->zone[row] = w->zones[z].zone;
 		to->pfn[row] = pfn;
@@ -106,7 +106,7 @@ void write_blocks(struct writer *w, uint32_t z)
 		size_t row = next_row(w, TABLE_BLOCK_COUNT);
 
 		to->snapshot[row] = w->snapshot;
-		to->ts[row] = zone_ts(w, z);
+		to->ts[row] = w->out->cut_ns;
 		to->node[row] = w->zones[z].node;
 		to->zone[row] = w->zones[z].zone;
 		to->migratetype[row] = type;

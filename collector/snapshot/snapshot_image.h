@@ -113,17 +113,13 @@ enum walk_end {
 /* One walked list: its entries are nodes[first .. first + nr), head first. */
 struct list_image {
 	__u32 first, nr;
-	__u32 end; /* enum walk_end */
 };
 
 /*
- * One zone. `before` and `after` are copies of struct zone at the begin and end of the walk; `list`
- * is indexed by order * SNAPSHOT_MAX_TYPES + migratetype.
+ * One zone. `before` and `after` are copies of struct zone at the begin and end of the meeting;
+ * `list` is indexed by order * SNAPSHOT_MAX_TYPES + migratetype.
  */
 struct zone_image {
-	__u64 begin_ns, end_ns; /* of the walk */
-	__u32 walked;
-	__u32 locked; /* walked under the zone's lock */
 	__u8 before[SNAPSHOT_MAX_ZONE_SIZE];
 	__u8 after[SNAPSHOT_MAX_ZONE_SIZE];
 	struct list_image list[SNAPSHOT_MAX_LISTS];
@@ -131,15 +127,13 @@ struct zone_image {
 
 /* One (zone, cpu), at index zone * nr_cpus + cpu. */
 struct pcp_image {
-	__u64 begin_ns, end_ns;
-	__u64 walked;
 	__u8 before[SNAPSHOT_MAX_PCP_SIZE];
 	__u8 after[SNAPSHOT_MAX_PCP_SIZE];
 	__u8 stat[SNAPSHOT_MAX_STAT_SIZE]; /* struct per_cpu_zonestat, with `before` */
 	struct list_image list[SNAPSHOT_MAX_PCP_LISTS];
 };
 
-/* Pageblock bits of one memory section, at the begin and end of the walk of its zone. */
+/* Pageblock bits of one memory section, before and after the meeting. */
 struct section_image {
 	__u64 mem_map; /* section_mem_map without its flags, 0 for a hole */
 	__u8 before[SNAPSHOT_MAX_BITS];
@@ -247,26 +241,18 @@ struct control {
 	__u64 pcp_pages;
 	__u64 vmemmap; /* address of the struct page of pfn 0 */
 
-	/* cut: armed by user space, disarmed by the program. */
+	/* cut_precopied: armed by user space, disarmed by the program. */
 	__u32 armed_tid;   /* thread whose allocation is the cut; 0: none */
 	__u32 armed_order; /* order of that allocation */
 	__u64 max_ns;      /* limit on the hold of the zone lock */
-	__u64 node_ns;     /* expected time for one list entry */
 	__u64 cut_ns, cut_end_ns;
 	__u64 cut_pfn; /* of the page whose allocation was the cut */
 	__u32 cut_cpu;
 	__u32 cut_zone; /* index of the zone whose lock was held; nr_zones or more: none */
 
-	/* walk_* */
 	__u64 deadline_ns; /* stop at this time */
 
-	/* piece */
-	__u32 piece_zone;
-	__u32 piece_list; /* index in zone_image.list; with 0 the pageblock bits are copied too */
-
-	__u64 nr_nodes_used; /* entries of `nodes` in use or reserved */
-
-	/* A precopied snapshot. Set by user space: */
+	/* Set by user space: */
 	__u64 max_nodes, max_touches, max_claims, max_segments; /* sizes of the maps */
 	__u32 block_bits;                                       /* of each pageblock */
 	__u32 thp_order;                                        /* that PCPs hold; 0: none */
@@ -275,6 +261,7 @@ struct control {
 	__u64 touches_until; /* settle: up to this entry of `touches` */
 	__u64 claims_from;   /* nr_claims before the first copies of the pageblocks' bits */
 	/* Set by the programs: */
+	__u64 nr_nodes_used;                      /* entries of `nodes` in use */
 	__u64 nr_touches, nr_claims, nr_segments; /* may exceed the maps: then some are lost */
 	__u64 cut_touches;                        /* nr_touches and nr_claims at the cut */
 	__u64 cut_claims;

@@ -31,7 +31,7 @@ enum map_nr {
 	NR_MAPS
 };
 
-enum { MAX_EVENTS = 6 };
+enum { MAX_EVENTS = 5 };
 
 struct mapping {
 	void *memory;
@@ -44,14 +44,10 @@ struct snapshot {
 	struct snapshot_images images;
 	struct control *control; /* the map; images.control without const */
 	struct freezer *freezer;
-	enum snapshot_way way;
-	uint64_t max_ns;
-	uint64_t node_ns; /* measured time per list entry */
+	uint64_t max_ns; /* longest hold */
 	struct snapshot_zone *zones;
 	uint8_t *online;
 	char *trigger_buffer;
-
-	/* Of a precopied snapshot. */
 	int leader; /* index of its CPU in freezer_cpus() */
 	struct joined joined;
 	struct freezer_hold *holds;

@@ -182,9 +182,7 @@ static bool join_pcp(struct join *j, uint32_t pcp)
 			for (uint64_t i = 0; i < j->list.runs[r].nr; i++)
 				add_node(j->joined, j->im->nodes[node_at(&j->list.runs[r], i)]);
 		to->nr = (uint32_t)j->joined->nr - to->first;
-		to->end = WALK_WHOLE;
 	}
-	j->im->pcps[pcp].walked = 1;
 	return true;
 }
 
@@ -358,11 +356,9 @@ static enum join_result join_zone(struct join *j, uint32_t z)
 			for (uint64_t i = 0; i < j->list.runs[r].nr; i++)
 				add_visited(j, l, &j->list.runs[r], i);
 		to->nr = (uint32_t)j->joined->nr - to->first;
-		to->end = WALK_WHOLE;
 	}
 	drop_visits(j, z);
 	close_gaps(j, z);
-	j->im->zones[z].walked = 1;
 	return check_zone(j, z);
 }
 

@@ -27,31 +27,13 @@ static bool agrees_with_blocks(const struct snapshot_images *im, uint32_t z, uin
 	return true;
 }
 
-/* Mark the pages as having a row; false if one of them has a row already. */
-static bool claim_pages(struct writer *w, uint32_t z, uint64_t pfn, unsigned int order)
-{
-	uint64_t first = pfn - w->im->places[z].start_pfn, end = first + (1ull << order);
-
-	if (!w->page_has_row)
-		return true;
-	for (uint64_t page = first; page < end; page++)
-		if (w->page_has_row[page / 8] >> page % 8 & 1)
-			return false;
-	for (uint64_t page = first; page < end; page++)
-		w->page_has_row[page / 8] |= (uint8_t)(1 << page % 8);
-	return true;
-}
-
-/* Returns the number of rows. */
-static uint32_t add_free_list(struct writer *w, uint32_t z, uint32_t nr)
+static void add_free_list(struct writer *w, uint32_t z, uint32_t nr)
 {
 	const struct snapshot_images *im = w->im;
 	const struct list_image *list = &im->zones[z].list[nr];
 	unsigned int order = nr / SNAPSHOT_MAX_TYPES;
 	uint8_t type = migratetype(&im->control->layout, nr % SNAPSHOT_MAX_TYPES);
-	bool exact = w->zones[z].how != SNAPSHOT_PIECES;
 	struct snapshot_checks *checks = &w->out->checks;
-	uint32_t rows = 0;
 
 	for (uint32_t i = 0; i < list->nr; i++) {
 		struct free_block_columns *to = COLUMNS(w, TABLE_FREE_BLOCK, free_block);
@@ -59,24 +41,21 @@ static uint32_t add_free_list(struct writer *w, uint32_t z, uint32_t nr)
 		bool placed = entry_pfn(w, z, im->nodes[list->first + i], order, &pfn);
 		size_t row;
 
-		if (exact)
-			check(&checks->places, &checks->places_wrong, placed);
-		if (!placed || !claim_pages(w, z, pfn, order))
+		check(&checks->places, &checks->places_wrong, placed);
+		if (!placed)
 			continue;
 		row = next_row(w, TABLE_FREE_BLOCK);
-		rows++;
-		if (exact && lists_follow_blocks(&im->control->layout))
+		if (lists_follow_blocks(&im->control->layout))
 			check(&checks->list_types, &checks->list_types_wrong,
 			      agrees_with_blocks(im, z, pfn, order, type));
 		to->snapshot[row] = w->snapshot;
-		to->ts[row] = zone_ts(w, z);
+		to->ts[row] = w->out->cut_ns;
 		to->node[row] = w->zones[z].node;
 		to->zone[row] = w->zones[z].zone;
 		to->migratetype[row] = type;
 		to->page_order[row] = (uint8_t)order;
 		to->pfn[row] = pfn;
 	}
-	return rows;
 }
 
 static void add_free_area(struct writer *w, uint32_t z, uint32_t nr, uint32_t blocks)
@@ -85,7 +64,7 @@ static void add_free_area(struct writer *w, uint32_t z, uint32_t nr, uint32_t bl
 	size_t row = next_row(w, TABLE_FREE_AREA);
 
 	to->snapshot[row] = w->snapshot;
-	to->ts[row] = zone_ts(w, z);
+	to->ts[row] = w->out->cut_ns;
 	to->node[row] = w->zones[z].node;
 	to->zone[row] = w->zones[z].zone;
 	to->migratetype[row] = migratetype(&w->im->control->layout, nr % SNAPSHOT_MAX_TYPES);
@@ -107,22 +86,20 @@ uint64_t write_free_lists(struct writer *w, uint32_t z)
 		uint64_t blocks = 0;
 
 		for (unsigned int type = 0; type < layout_types(l); type++) {
-			uint32_t nr = order * SNAPSHOT_MAX_TYPES + type, rows, entries;
+			uint32_t nr = order * SNAPSHOT_MAX_TYPES + type;
+			uint32_t entries = im->zones[z].list[nr].nr;
 
 			if (migratetype(l, type) == UNKNOWN)
 				continue;
-			rows = add_free_list(w, z, nr);
-			entries = w->zones[z].how == SNAPSHOT_PIECES ? rows
-								     : im->zones[z].list[nr].nr;
+			add_free_list(w, z, nr);
 			add_free_area(w, z, nr, entries);
 			blocks += entries;
 			if ((int)type != l->MIGRATE_ISOLATE_)
 				pages += (uint64_t)entries << order;
 		}
 		w->zones[z].free_blocks += blocks;
-		if (w->zones[z].how != SNAPSHOT_PIECES)
-			check(&checks->list_sums, &checks->list_sums_wrong,
-			      blocks == nr_free(l, im->zones[z].before, order));
+		check(&checks->list_sums, &checks->list_sums_wrong,
+		      blocks == nr_free(l, im->zones[z].before, order));
 	}
 	return pages;
 }
@@ -159,7 +136,6 @@ static bool agrees_with_list(const struct snapshot_images *im, uint32_t z, uint6
 	return type == (of_block < MIGRATETYPE_HIGHATOMIC ? of_block : MIGRATETYPE_MOVABLE);
 }
 
-/* A PCP that moved has no rows. */
 void write_pcp_pages(struct writer *w, uint32_t z, uint32_t cpu)
 {
 	const struct snapshot_images *im = w->im;
@@ -167,11 +143,8 @@ void write_pcp_pages(struct writer *w, uint32_t z, uint32_t cpu)
 	const struct pcp_image *pi = &im->pcps[i];
 	struct snapshot_checks *checks = &w->out->checks;
 	unsigned int types = (unsigned int)im->control->layout.MIGRATE_PCPTYPES_;
-	bool whole = is_one_instant(w->zones[z].how);
 	uint64_t pages = 0;
 
-	if (!pcp_still(im, i))
-		return;
 	for (unsigned int nr = 0; nr < layout_pcp_lists(&im->control->layout); nr++) {
 		const struct list_image *list = &pi->list[nr];
 		uint8_t order, type;
@@ -184,10 +157,10 @@ void write_pcp_pages(struct writer *w, uint32_t z, uint32_t cpu)
 			size_t row;
 
 			check(&checks->places, &checks->places_wrong, placed);
-			if (!placed || !claim_pages(w, z, pfn, order))
+			if (!placed)
 				continue;
 			/* The lists of huge pages are not of one type each. */
-			if (whole && nr < PCP_TYPED_ORDERS * types)
+			if (nr < PCP_TYPED_ORDERS * types)
 				check(&checks->pcp_types, &checks->pcp_types_differ,
 				      agrees_with_list(im, z, pfn, type));
 			row = next_row(w, TABLE_PCP_PAGE);

@@ -21,7 +21,6 @@ extern const unsigned char snapshot_object[];
 extern const size_t snapshot_object_size;
 
 enum {
-	FIRST_NODE_NS = 250, /* estimated time per list entry before the first measurement */
 	SPARE_NODES = 256 << 10,
 	MAX_NODES = 32 << 20, /* most list entries: 256 MiB */
 	LOG_SIZE = 1 << 20,
@@ -332,19 +331,17 @@ static int find_sizes(struct snapshot *s, struct control *found, struct sizes *s
 	return 0;
 }
 
-/* The programs on events, by way; all of them are on tracepoints of the page allocator. */
+/* The programs on events; all of them are on tracepoints of the page allocator. */
 static const struct {
 	const char *program, *tracepoint;
-	enum snapshot_way way;
 	bool required;
 } events[MAX_EVENTS] = {
-	{"cut", "mm_page_alloc_zone_locked", SNAPSHOT_LOCK, true},
-	{"cut_precopied", "mm_page_alloc_zone_locked", SNAPSHOT_SHORT, true},
-	{"touch_freed", "mm_page_free", SNAPSHOT_SHORT, true},
-	{"touch_drained", "mm_page_pcpu_drain", SNAPSHOT_SHORT, true},
-	{"touch_claimed", "mm_page_alloc_extfrag", SNAPSHOT_SHORT, true},
+	{"cut_precopied", "mm_page_alloc_zone_locked", true},
+	{"touch_freed", "mm_page_free", true},
+	{"touch_drained", "mm_page_pcpu_drain", true},
+	{"touch_claimed", "mm_page_alloc_extfrag", true},
 	/* Only kernels with CONFIG_COMPACTION have it, and only they isolate free pages. */
-	{"touch_isolated", "mm_compaction_isolate_freepages", SNAPSHOT_SHORT, false},
+	{"touch_isolated", "mm_compaction_isolate_freepages", false},
 };
 
 static bool has_tracepoint(const char *name)
@@ -359,28 +356,14 @@ static bool has_tracepoint(const char *name)
 	return found;
 }
 
-/* Load only what this way runs: a kernel may reject the programs of the other one. */
 static void choose_programs(struct snapshot *s)
 {
-	static const char *const only_short[] = {"learn_buddy_type", "copy_list", "copy_ends",
-						 "settle",           "finish",    "copy_state",
-						 "copy_blocks",      "recheck"};
-	static const char *const only_locked[] = {"walk_own", "walk_zones", "walk_pcps", "piece"};
-	bool is_short = s->way == SNAPSHOT_SHORT;
-
 	bpf_program__set_autoload(bpf_object__find_program_by_name(s->object, "find_vmcoreinfo"),
 				  false);
-	for (size_t i = 0; i < sizeof(only_short) / sizeof(*only_short); i++)
-		bpf_program__set_autoload(
-			bpf_object__find_program_by_name(s->object, only_short[i]), is_short);
-	for (size_t i = 0; i < sizeof(only_locked) / sizeof(*only_locked); i++)
-		bpf_program__set_autoload(
-			bpf_object__find_program_by_name(s->object, only_locked[i]), !is_short);
 	for (int i = 0; i < MAX_EVENTS; i++)
 		bpf_program__set_autoload(
 			bpf_object__find_program_by_name(s->object, events[i].program),
-			events[i].way == s->way &&
-				(events[i].required || has_tracepoint(events[i].tracepoint)));
+			events[i].required || has_tracepoint(events[i].tracepoint));
 }
 
 int snapshot_attach(struct snapshot *s, struct bpf_link *links[MAX_EVENTS], struct error *err)
@@ -410,9 +393,9 @@ static uint32_t bits_of_section(const struct control *c)
 	return (uint32_t)((1ull << c->section_shift) / PAGES_OF_BITS);
 }
 
-/* The maps of a precopied snapshot. */
-static void size_precopy_maps(struct snapshot *s, const struct control *found,
-			      const struct sizes *sizes)
+/* The maps of pages and of parts of lists. */
+static void size_list_maps(struct snapshot *s, const struct control *found,
+			   const struct sizes *sizes)
 {
 	uint64_t lists =
 		found->nr_zones * (SNAPSHOT_MAX_LISTS + found->nr_cpus * SNAPSHOT_MAX_PCP_LISTS);
@@ -475,8 +458,7 @@ static int load(struct snapshot *s, const struct control *found, const struct si
 	bpf_map__set_max_entries(find_map(s, SECTIONS), sizes->sections);
 	bpf_map__set_max_entries(find_map(s, NODES),
 				 entries < MAX_NODES ? (uint32_t)entries : MAX_NODES);
-	if (s->way == SNAPSHOT_SHORT)
-		size_precopy_maps(s, found, sizes);
+	size_list_maps(s, found, sizes);
 	ret = load_object(s, log, err);
 	if (ret)
 		return ret;
@@ -500,13 +482,11 @@ static int load(struct snapshot *s, const struct control *found, const struct si
 	if (s->control->section_bytes > SNAPSHOT_MAX_BITS)
 		return fail(err, ENOTSUP, "a section has %u bytes of pageblock bits",
 			    s->control->section_bytes);
-	if (s->way == SNAPSHOT_SHORT)
-		place_sections(s);
+	place_sections(s);
 	return 0;
 }
 
-int snapshot_new(struct snapshot **out, enum snapshot_way way, unsigned int max_us,
-		 struct error *err)
+int snapshot_new(struct snapshot **out, struct error *err)
 {
 	struct snapshot *s = calloc(1, sizeof(*s));
 	struct control *found = malloc(sizeof(*found));
@@ -526,8 +506,6 @@ int snapshot_new(struct snapshot **out, enum snapshot_way way, unsigned int max_
 		ret = fail(err, ENOTSUP,
 			   "no /sys/kernel/btf/vmlinux: a kernel with CONFIG_DEBUG_INFO_BTF is "
 			   "needed");
-	if (s)
-		s->way = way;
 	if (!ret)
 		ret = find_sizes(s, found, &sizes, log, err);
 	if (!ret)
@@ -550,8 +528,6 @@ int snapshot_new(struct snapshot **out, enum snapshot_way way, unsigned int max_
 		snapshot_free(s);
 		return ret;
 	}
-	s->max_ns = (uint64_t)max_us * 1000;
-	s->node_ns = FIRST_NODE_NS;
 	*out = s;
 	return 0;
 }

@@ -282,6 +282,6 @@ int copy_blocks(struct precopy_args *args)
 	struct zone_place *place = bpf_map_lookup_elem(&places, &z);
 
 	if (place)
-		copy_bits(place, args->after, ~0ull);
+		copy_bits(place, args->after);
 	return 0;
 }

@@ -372,10 +372,8 @@ static bool attempt(struct attempt *a, struct snapshot_result *out)
 		if (meet(a, out)) {
 			copy_blocks(s, true);
 			if (join(a, &repairs)) {
-				for (uint32_t z = 0; z < c->nr_zones; z++) {
-					s->images.zones[z].begin_ns = begin;
-					s->images.zones[z].end_ns = c->cut_end_ns;
-				}
+				for (uint32_t z = 0; z < c->nr_zones; z++)
+					s->zones[z].copy_ns = c->cut_end_ns - begin;
 				return true;
 			}
 			if (repairs > MAX_REPAIRS)
@@ -384,29 +382,6 @@ static bool attempt(struct attempt *a, struct snapshot_result *out)
 		precopy_keep(a);
 	}
 	return false;
-}
-
-/* Without any success: the counters of now, and no lists. */
-static void give_up(struct snapshot *s)
-{
-	struct control *c = s->control;
-
-	snapshot_run(s, "unmarked_cut");
-	c->cut_pfn = 0;
-	for (uint32_t z = 0; z < c->nr_zones; z++) {
-		s->zones[z].how = SNAPSHOT_PIECES;
-		s->images.zones[z].begin_ns = s->images.zones[z].end_ns = c->cut_ns;
-		memset(s->images.zones[z].list, 0, sizeof(s->images.zones[z].list));
-		for (uint32_t list = 0; list < SNAPSHOT_MAX_LISTS; list++)
-			s->zones[z].lists_moved += list_exists(&s->images, list);
-		for (uint32_t cpu = 0; cpu < c->nr_cpus; cpu++) {
-			struct pcp_image *pi = &s->images.pcps[z * c->nr_cpus + cpu];
-
-			memset(pi->list, 0, sizeof(pi->list));
-			pi->walked = 0;
-			s->zones[z].pcps_moved += s->online[cpu];
-		}
-	}
 }
 
 int precopy_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, struct error *err)
@@ -424,11 +399,9 @@ int precopy_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, s
 		out->attempts++;
 		if (!attempt(&a, out))
 			continue;
-		for (uint32_t z = 0; z < c->nr_zones; z++)
-			s->zones[z].how = SNAPSHOT_PRECOPIED;
+		out->taken = true;
 		out->cut_ns = c->cut_ns;
 		out->cut_pfn = c->cut_pfn;
-		out->marked = true;
 		out->cut_cpu = (int)c->cut_cpu;
 		out->cut_order = (int)c->armed_order;
 		ret = snapshot_rows(&s->images, nr, s->zones, out, err);
@@ -437,10 +410,7 @@ int precopy_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, s
 			snapshot_free_tables(out);
 	}
 	if (!done && !ret) {
-		give_up(s);
-		out->cut_ns = c->cut_ns;
-		out->marked = false;
-		out->cut_cpu = (int)c->cut_cpu;
+		out->taken = false;
 		ret = snapshot_rows(&s->images, nr, s->zones, out, err);
 	}
 	out->cut_tid = freezer_cpus(s->freezer, &out->held)[a.leader].tid;

@@ -38,8 +38,7 @@ static int64_t free_pages_delta(const struct snapshot_images *im, uint32_t z)
 /* The cut is an allocation from this zone, and the zone was copied right in it. */
 static bool at_cut_of_zone(const struct writer *w, uint32_t z)
 {
-	return w->zones[z].how == SNAPSHOT_LOCKED ||
-	       (w->zones[z].how == SNAPSHOT_PRECOPIED && w->im->control->cut_zone == z);
+	return w->im->control->cut_zone == z;
 }
 
 /*
@@ -58,9 +57,7 @@ static uint64_t free_counter(struct writer *w, uint32_t z, uint64_t pages)
 		free -= 1ull << w->out->cut_order;
 		exact = pages;
 	}
-	if (is_one_instant(w->zones[z].how))
-		check(&w->out->checks.free_counters, &w->out->checks.free_counters_wrong,
-		      exact == pages);
+	check(&w->out->checks.free_counters, &w->out->checks.free_counters_wrong, exact == pages);
 	return free;
 }
 
@@ -81,7 +78,7 @@ static void add_zone(struct writer *w, uint32_t z, uint64_t pages)
 	uint64_t flags = read_field(zone, l->zone.flags);
 
 	to->snapshot[row] = w->snapshot;
-	to->ts[row] = zone_ts(w, z);
+	to->ts[row] = w->out->cut_ns;
 	to->node[row] = w->zones[z].node;
 	to->zone[row] = w->zones[z].zone;
 	to->start_pfn[row] = read_field(zone, l->zone.zone_start_pfn);
@@ -177,15 +174,11 @@ static void count_rows(const struct snapshot_images *im, size_t rows[SNAPSHOT_TA
 	}
 }
 
-static bool is_exact(const struct snapshot_result *out, const struct snapshot_zone *zones,
-		     uint32_t nr_zones)
+static bool is_exact(const struct snapshot_result *out)
 {
 	const struct snapshot_checks *checks = &out->checks;
 
-	for (uint32_t z = 0; z < nr_zones; z++)
-		if (!is_one_instant(zones[z].how) || zones[z].pcps_moved || zones[z].pcps_refused)
-			return false;
-	return out->marked &&
+	return out->taken &&
 	       !(checks->list_sums_wrong + checks->free_counters_wrong + checks->pcp_sums_wrong +
 		 checks->list_types_wrong + checks->places_wrong);
 }
@@ -203,7 +196,8 @@ static int make_tables(const struct snapshot_images *im, struct snapshot_result 
 {
 	size_t rows[SNAPSHOT_TABLES] = {0};
 
-	count_rows(im, rows);
+	if (out->taken)
+		count_rows(im, rows);
 	for (int t = 0; t < SNAPSHOT_TABLES; t++) {
 		int ret = batch_new(&out->tables[t], table_of[t], rows[t] + 1, err);
 
@@ -216,56 +210,43 @@ static int make_tables(const struct snapshot_images *im, struct snapshot_result 
 	return 0;
 }
 
-/* PCPs first: their time is the cut; the lists of a zone in pieces are later. */
-static int add_rows_of_zone(struct writer *w, uint32_t z, struct error *err)
+static void add_rows_of_zone(struct writer *w, uint32_t z)
 {
 	const struct snapshot_images *im = w->im;
-	struct snapshot_zone *zone = &w->zones[z];
-	uint64_t pages = 0;
+	uint64_t pages;
 
-	zone->node = (uint16_t)im->places[z].node;
-	zone->zone = zone_number(im, im->places[z].index);
-	zone->free_blocks = 0;
-	zone->walk_ns = im->zones[z].end_ns - im->zones[z].begin_ns;
-	if (zone->how == SNAPSHOT_PIECES) {
-		w->page_has_row = calloc(im->places[z].spanned / 8 + 1, 1);
-		if (!w->page_has_row)
-			return fail(err, ENOMEM, "no memory for the pages of a zone");
-	}
 	for (uint32_t cpu = 0; cpu < im->control->nr_cpus; cpu++) {
 		if (!im->online[cpu])
 			continue;
 		add_pcp(w, z, cpu);
 		write_pcp_pages(w, z, cpu);
 	}
-	if (zone->how != SNAPSHOT_REFUSED)
-		pages = write_free_lists(w, z);
+	pages = write_free_lists(w, z);
 	write_blocks(w, z);
 	add_zone(w, z, pages);
-	free(w->page_has_row);
-	w->page_has_row = NULL;
-	return 0;
 }
 
 int snapshot_rows(const struct snapshot_images *im, uint16_t nr, struct snapshot_zone *zones,
 		  struct snapshot_result *out, struct error *err)
 {
-	struct writer w = {im, nr, zones, out, NULL};
+	struct writer w = {im, nr, zones, out};
 	const struct control *c = im->control;
 	int ret;
 
-	for (uint32_t z = 0; z < c->nr_zones; z++)
-		if (zone_number(im, im->places[z].index) == UNKNOWN)
+	for (uint32_t z = 0; z < c->nr_zones; z++) {
+		zones[z].node = (uint16_t)im->places[z].node;
+		zones[z].zone = zone_number(im, im->places[z].index);
+		zones[z].free_blocks = 0;
+		if (zones[z].zone == UNKNOWN)
 			return fail(err, ENOTSUP, "a tape has no zone called '%s'",
 				    c->zone_name[im->places[z].index]);
+	}
 	out->checks = (struct snapshot_checks){0};
 	ret = make_tables(im, out, err);
-	for (uint32_t z = 0; z < c->nr_zones && !ret; z++)
-		ret = add_rows_of_zone(&w, z, err);
-	if (ret) {
-		snapshot_free_tables(out);
+	if (ret)
 		return ret;
-	}
-	out->exact = is_exact(out, zones, c->nr_zones);
+	for (uint32_t z = 0; z < c->nr_zones && out->taken; z++)
+		add_rows_of_zone(&w, z);
+	out->exact = is_exact(out);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * snapshot_still.h - reads copies of kernel structs, and compares two copies: did a zone, list or
- * PCP change?
+ * snapshot_still.h - reads copies of kernel structs, and compares two copies: did a zone or PCP
+ * change?
  */
 #pragma once
 
@@ -73,27 +73,11 @@ static inline bool unlocked(const uint8_t *image, struct kernel_field lock)
 	return !read_number(image, lock.offset, lock.size < 4 ? lock.size : 4);
 }
 
-/* The zone and its sections' bits did not change between the two copies. */
-bool zone_still(const struct snapshot_images *im, uint32_t z);
-
-/* The same of a precopied snapshot: only the copies of the struct zone are compared. */
+/* The zone's free areas did not change between the two copies of its struct, nor was it locked. */
 bool zone_counters_still(const struct snapshot_images *im, uint32_t z);
 
-/* The same of a PCP (z * nr_cpus + cpu): only the copies of its struct. */
+/* The same of a PCP (z * nr_cpus + cpu). */
 bool pcp_counters_still(const struct snapshot_images *im, uint32_t i);
-
-/* The free list did not change between the two copies of its zone, and was walked whole. */
-bool list_still(const struct snapshot_images *im, uint32_t z, uint32_t list);
-
-/* The PCP (z * nr_cpus + cpu) did not change between its two copies, and was walked whole. */
-bool pcp_still(const struct snapshot_images *im, uint32_t i);
-
-/* Not walked to the end, for lack of time or room. */
-bool zone_cut_short(const struct snapshot_images *im, uint32_t z);
-bool pcp_cut_short(const struct snapshot_images *im, uint32_t i);
-
-/* All lists of the zone were walked to their ends. */
-bool zone_whole(const struct snapshot_images *im, uint32_t z);
 
 /* Whether an index of zone_image.list is a list of this kernel. */
 bool list_exists(const struct snapshot_images *im, uint32_t list);

@@ -22,11 +22,6 @@ struct writer {
 	uint16_t snapshot;
 	struct snapshot_zone *zones;
 	struct snapshot_result *out;
-	/*
-	 * For a zone in pieces, a bit for each page that has a row: its lists have different
-	 * times, so a page may be in two of them. NULL for other zones.
-	 */
-	uint8_t *page_has_row;
 };
 
 #define COLUMNS(w, nr, name) ((struct name##_columns *)(w)->out->tables[nr]->slots)
@@ -37,18 +32,6 @@ static inline size_t next_row(struct writer *w, enum table_nr nr)
 
 	assert(batch->nr < batch->capacity);
 	return batch->nr++;
-}
-
-/* The time at which the rows of zone z's lists are true. */
-static inline uint64_t zone_ts(const struct writer *w, uint32_t z)
-{
-	return w->zones[z].how == SNAPSHOT_PIECES ? w->im->zones[z].begin_ns : w->out->cut_ns;
-}
-
-/* The zone's lists show the cut. */
-static inline bool is_one_instant(enum snapshot_how how)
-{
-	return how == SNAPSHOT_LOCKED || how == SNAPSHOT_STILL || how == SNAPSHOT_PRECOPIED;
 }
 
 static inline void check(uint64_t *done, uint64_t *wrong, bool ok)
@@ -66,7 +49,7 @@ static inline bool lists_follow_blocks(const struct kernel_layout *l)
 /* Rows of free_block and free_area of zone z, with checks. Returns free pages. */
 uint64_t write_free_lists(struct writer *w, uint32_t z);
 
-/* Rows of pcp_page of one CPU's PCP; none if the PCP moved. */
+/* Rows of pcp_page of one CPU's PCP. */
 void write_pcp_pages(struct writer *w, uint32_t z, uint32_t cpu);
 
 /* Rows of pageblock and block_count of zone z. */

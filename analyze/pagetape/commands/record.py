@@ -79,18 +79,18 @@ class _TriggerType(click.ParamType["Trigger | None"]):
 )
 @click.option(
     "--snapshot",
-    type=click.Choice(["auto", "exact", "locked", "proc"]),
+    type=click.Choice(["auto", "exact", "proc"]),
     default="auto",
     show_default=True,
     help="exact: read free lists with BPF, or fail; proc: read /proc; auto: exact if possible, but"
-    " proc with --events cheap; locked: as auto, but walk the lists while their lock is held.",
+    " proc with --events cheap.",
 )
 @click.option(
     "--snapshot-max-ms",
     type=click.FloatRange(0.05, 100),
     metavar="MS",
     help="Maximum time, in ms, that an exact snapshot holds a zone's lock or a CPU."
-    "  [default: 0.2, or 2 where that fails; with --snapshot locked 20]",
+    "  [default: 0.2, or 10 where that fails]",
 )
 @click.option(
     "--stacks",
@@ -272,10 +272,10 @@ def check(ctx: click.Context) -> None:
             "--force replaces one tape; --rotate and --ring always create new tapes"
         )
     params = ctx.params
-    if params["events"] == "cheap" and params["snapshot"] in ("exact", "locked"):
+    if params["events"] == "cheap" and params["snapshot"] == "exact":
         raise click.UsageError(
-            f"--snapshot {params['snapshot']} needs --events page or all: tapes of the cheap event"
-            " set take no exact snapshot, because they cannot be replayed"
+            "--snapshot exact needs --events page or all: tapes of the cheap event set take no"
+            " exact snapshot, because they cannot be replayed"
         )
     if "numa_maps" in given and not params["sample"]:
         raise click.UsageError("--numa-maps needs --sample")

@@ -59,7 +59,7 @@ class Snapshot:
         return replace(self, blocks=flags.blocks, flags=flags)
 
     def made_exact(self, exact: Exact | None) -> Snapshot:
-        """This snapshot, with the exact one instead in the zones that it covers."""
+        """The exact snapshot instead of this one, if it is exact."""
         if exact is None:
             return self
         (how,) = self.rows["snapshot"]
@@ -69,20 +69,18 @@ class Snapshot:
             rows = self.rows | {"snapshot": [how | why]} | read
             return replace(self, rows=rows, facts=self.facts | why | exact.facts)
         facts = exact.facts
-        marked = facts["pfn"] is not None
         how = {
             "snapshot": how["snapshot"],
             "how": exact.how,
-            **why,
             **{name: facts[name] for name in ("ts", "pfn", "cpu", "pid", "held_ns")},
-            "page_order": facts["order"] if marked else None,
+            "page_order": facts["order"],
             "lock_ns": max(zone["lock_ns"] for zone in facts["zones"]),
             "checks": sum(nr for name, nr in facts["checks"].items() if name != "pcp_types"),
             "mismatches": sum(facts["mismatches"].values()),
         }
-        rows, tables = exact.joined(self.rows, self.flags)
-        said = {"how": exact.how} | why | facts
-        return replace(self, rows={"snapshot": [how]} | rows | read, blocks=tables, facts=said)
+        rows = {"snapshot": [how], "vmstat": self.rows["vmstat"]} | read
+        tables = exact.joined(self.flags)
+        return replace(self, rows=rows, blocks=tables, facts={"how": exact.how} | facts)
 
     @property
     def ts(self) -> int:

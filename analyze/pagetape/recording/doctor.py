@@ -310,7 +310,7 @@ def _exact_snapshot() -> Iterator[Check]:
     if exact.why is None:
         yield Check("exact snapshot", True, found)
     else:
-        yield Check("exact snapshot", None, f"{found}; not exact in every zone: {exact.why}")
+        yield Check("exact snapshot", None, f"{found}; it is not exact: {exact.why}")
     yield Check("  its cost", None, _cost(exact))
 
 

@@ -114,8 +114,8 @@ class Spooling:
 class Wanted:
     """The kind of snapshots at the begin and end of segments."""
 
-    kind: str  # exact, proc, or auto: exact if the machine allows it; locked: auto, under the lock
-    max_ms: float | None = None  # longest hold of a lock or the CPUs; None: the default of the kind
+    kind: str  # exact, proc, or auto: exact if the machine allows it
+    max_ms: float | None = None  # longest hold of a lock or a CPU; None: the default
     blocks: bool = True  # read kpageflags between segments too
     why_proc: str | None = None  # reason for kind "proc", if the user did not ask for it
 
@@ -123,7 +123,7 @@ class Wanted:
         """The programs of exact snapshots, if such are wanted."""
         if self.kind == "proc":
             return None
-        return ExactSnapshots(self.max_ms, locked=self.kind == "locked")
+        return ExactSnapshots(self.max_ms)
 
     def take(self, snapshots: ExactSnapshots | None, number: int) -> Exact | None:
         """Take an exact snapshot, if wanted; raises TapeError if a required one failed."""

@@ -575,8 +575,6 @@ void snapshot_run(struct snapshot *s, const char *name)
 	(void)s;
 	if (!strcmp(name, "learn_buddy_type"))
 		learn_buddy_type(NULL);
-	if (!strcmp(name, "unmarked_cut"))
-		unmarked_cut(NULL);
 }
 
 const struct freezer_cpu *freezer_cpus(const struct freezer *f, int *nr)

@@ -122,16 +122,8 @@ static struct made *quiet_zone(void)
 	zone_of(m)->spanned_pages = SPANNED;
 	m->section.mem_map = vmemmap;
 	memset(m->section.before, MOVABLE, 64);
-	m->zone.walked = 1;
-	for (int order = 0; order < ORDERS; order++)
-		for (int type = 0; type < TYPES; type++)
-			m->zone.list[order * SNAPSHOT_MAX_TYPES + type].end = WALK_WHOLE;
-	for (int cpu = 0; cpu < CPUS; cpu++) {
+	for (int cpu = 0; cpu < CPUS; cpu++)
 		m->online[cpu] = 1;
-		m->pcps[cpu].walked = 1;
-		for (int list = 0; list < PCP_LISTS; list++)
-			m->pcps[cpu].list[list].end = WALK_WHOLE;
-	}
 	m->images = (struct snapshot_images){
 		.control = &m->control,
 		.places = &m->place,
@@ -143,10 +135,9 @@ static struct made *quiet_zone(void)
 		.pageblock_order = 9,
 		.thp_order = 9,
 	};
-	m->zones[0].how = SNAPSHOT_LOCKED;
 	m->result.cut_order = 4;
 	m->result.cut_ns = 1000;
-	m->result.marked = true;
+	m->result.taken = true;
 	return m;
 }
 
@@ -372,26 +363,20 @@ static void before_6_10_the_only_thp_list_is_movable(void)
 	forget(m);
 }
 
-static void a_pcp_that_moved_has_no_rows(void)
+static void a_pcp_is_still_only_if_nothing_changed(void)
 {
 	struct made *m = quiet_zone();
 
 	add_pcp_entry(m, 0, 0, 0, START + 1);
 	nothing_moves(m);
-	check(pcp_still(&m->images, 0));
+	check(pcp_counters_still(&m->images, 0));
 	((struct made_pcp *)m->pcps[0].after)->lists[0].next++;
-	check(!pcp_still(&m->images, 0));
-	check(make_rows(m) == 0);
-	check(rows_of(m, "pcp_page")->nr == 0);
-	check(ROWS(m, pcp)->count[0] == 1);
-	check(m->result.checks.places == 0);
-	check(m->result.checks.pcp_sums == 1);
+	check(!pcp_counters_still(&m->images, 0));
 
-	nothing_moves(m);
 	pcp_of(m, 1)->lock = 1;
 	nothing_moves(m);
-	check(!pcp_still(&m->images, 1));
-	forget(m);
+	check(!pcp_counters_still(&m->images, 1));
+	free(m);
 }
 
 static void a_zone_is_still_only_if_nothing_changed(void)
@@ -399,74 +384,27 @@ static void a_zone_is_still_only_if_nothing_changed(void)
 	struct made *m = quiet_zone();
 
 	nothing_moves(m);
-	check(zone_still(&m->images, 0));
-	check(list_still(&m->images, 0, 3 * SNAPSHOT_MAX_TYPES + MOVABLE));
+	check(zone_counters_still(&m->images, 0));
 	((struct made_zone *)m->zone.after)->free_area[3].free_list[MOVABLE].prev++;
-	check(!zone_still(&m->images, 0));
-	check(!list_still(&m->images, 0, 3 * SNAPSHOT_MAX_TYPES + MOVABLE));
-	check(list_still(&m->images, 0, 3 * SNAPSHOT_MAX_TYPES + UNMOVABLE));
+	check(!zone_counters_still(&m->images, 0));
 
 	nothing_moves(m);
-	m->section.after[9] = UNMOVABLE;
-	check(!zone_still(&m->images, 0));
-
-	nothing_moves(m);
-	m->zone.list[0].end = WALK_LATE;
-	check(!zone_still(&m->images, 0));
-	m->zone.list[0].end = WALK_WHOLE;
 	((struct made_zone *)m->zone.after)->lock = 1;
-	check(!zone_still(&m->images, 0));
-	forget(m);
+	check(!zone_counters_still(&m->images, 0));
+	free(m);
 }
 
-static void pieces_are_not_held_against_the_counters(void)
-{
-	struct made *m = quiet_zone();
-
-	add_free(m, 2, MOVABLE, START + 8);
-	zone_of(m)->free_area[2].nr_free = 9;
-	m->zones[0].how = SNAPSHOT_PIECES;
-	m->zone.begin_ns = 5000;
-	nothing_moves(m);
-	check(make_rows(m) == 0);
-	check(m->result.checks.list_sums + m->result.checks.free_counters == 0);
-	check(ROWS(m, free_block)->ts[0] == 5000);
-	check(!m->result.exact);
-	forget(m);
-}
-
-/* An entry that moved during the walks may be on two lists. */
-static void a_page_in_two_pieces_has_one_row(void)
+static void what_was_not_taken_has_no_rows(void)
 {
 	struct made *m = quiet_zone();
 
 	add_pcp_entry(m, 0, 1, 0, START + 64);
 	add_free(m, 0, MOVABLE, START + 7);
-	add_free(m, 3, MOVABLE, START);      /* the block after its merge */
-	add_free(m, 6, MOVABLE, START + 64); /* the block that gave the PCP its page */
-	add_free(m, 6, MOVABLE, START + 128);
-	m->zones[0].how = SNAPSHOT_PIECES;
-	nothing_moves(m);
+	m->result.taken = false;
 	check(make_rows(m) == 0);
-	check(rows_of(m, "free_block")->nr == 2);
-	check(ROWS(m, free_block)->pfn[0] == START + 7);
-	check(ROWS(m, free_block)->pfn[1] == START + 128);
-	check(rows_of(m, "pcp_page")->nr == 1);
-	check(m->zones[0].free_blocks == 2);
-	forget(m);
-}
-
-static void a_refused_zone_has_blocks_and_pcps_but_no_lists(void)
-{
-	struct made *m = quiet_zone();
-
-	add_pcp_entry(m, 0, 1, 0, START + 64);
-	add_free(m, 0, MOVABLE, START + 7);
-	m->zones[0].how = SNAPSHOT_REFUSED;
-	nothing_moves(m);
-	check(make_rows(m) == 0);
-	check(rows_of(m, "free_block")->nr == 0 && rows_of(m, "free_area")->nr == 0);
-	check(rows_of(m, "pageblock")->nr == 64 && rows_of(m, "pcp_page")->nr == 1);
+	for (int t = 0; t < SNAPSHOT_TABLES; t++)
+		check(m->result.tables[t]->nr == 0);
+	check(m->zones[0].zone == ZONE_NORMAL && m->zones[0].free_blocks == 0);
 	check(!m->result.exact);
 	forget(m);
 }
@@ -482,10 +420,8 @@ int main(void)
 	test(unfolded_deltas_count_as_free_pages);
 	test(pcp_lists_have_their_orders_and_types);
 	test(before_6_10_the_only_thp_list_is_movable);
-	test(a_pcp_that_moved_has_no_rows);
+	test(a_pcp_is_still_only_if_nothing_changed);
 	test(a_zone_is_still_only_if_nothing_changed);
-	test(pieces_are_not_held_against_the_counters);
-	test(a_page_in_two_pieces_has_one_row);
-	test(a_refused_zone_has_blocks_and_pcps_but_no_lists);
+	test(what_was_not_taken_has_no_rows);
 	return check_done();
 }
