@@ -191,15 +191,6 @@ def whole_tape(
             temporary.sync_directory(path.parent)
 
 
-@contextlib.contextmanager
-def scratch_dir(near: Path) -> Iterator[Path]:
-    """A directory beside `near` for files that are needed only for a while."""
-    with contextlib.ExitStack() as stack:
-        with _explained(near):
-            found = stack.enter_context(temporary.temporary(near.absolute().parent, _beside(near)))
-        yield found
-
-
 def _readers(inputs: Iterable[Path]) -> tuple[int, set[int]]:
     """Permission of group and others to read all inputs (0o044 or less), and the files' groups."""
     bits, groups = 0o044, set()
