@@ -28,6 +28,7 @@ struct attempt {
 	struct precopy_data data;
 	atomic_int turns;          /* passes so far */
 	int first_turn;            /* before the meeting */
+	bool met;                  /* all CPUs, at least once */
 	int rounds;                /* of the preparation of a meeting */
 	_Atomic uint64_t begun_ns; /* the first CPU's begin of the meeting; 0: none yet */
 	atomic_bool failed;        /* a walk of the meeting did not end */

@@ -10,6 +10,7 @@
 
 enum {
 	MAX_ATTEMPTS = 6, /* images: an attempt ends when its lists contradict each other */
+	MAX_APART = 2,    /* images whose meetings all failed: a hypervisor keeps the CPUs apart */
 	MAX_MEETINGS = 40,
 	HELD_ENTRIES = 1024, /* most new entries at one end of a list while CPUs are held */
 	GATHER_NS = 60000,
@@ -311,6 +312,7 @@ static bool meet(struct attempt *a, struct snapshot_result *out)
 	held = freezer_meet(a->s->freezer, a->leader, &meeting);
 	copy_unheld(a, true);
 	out->meetings++;
+	a->met |= held;
 	note_costs(a, out);
 	if (held && is_one_instant(a))
 		return true;
@@ -396,6 +398,8 @@ int precopy_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, s
 	assign_zones(&a);
 	snapshot_run(s, "learn_buddy_type");
 	while (!done && !ret && out->attempts < MAX_ATTEMPTS) {
+		if (out->meetings && !a.met && out->attempts == MAX_APART)
+			break;
 		out->attempts++;
 		if (!attempt(&a, out))
 			continue;

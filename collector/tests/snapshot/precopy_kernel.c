@@ -632,7 +632,7 @@ bool freezer_meet(struct freezer *f, int leader, const struct freezer_meeting *m
 		be(leader, end);
 	}
 	pass_time(sim.now_ns < moment ? moment - sim.now_ns : 0);
-	if (!on)
+	if (!on || sim.options.apart)
 		return false;
 	sim.busy = true;
 	report();

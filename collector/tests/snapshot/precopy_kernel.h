@@ -23,6 +23,7 @@ struct sim_options {
 	double cross;      /* share of the changes that move whole pageblocks */
 	uint32_t read_ns;  /* time for a read of kernel memory */
 	uint32_t max_us;   /* as snapshot_new() */
+	bool apart;        /* the CPUs never meet */
 	bool remember;     /* keep the truth, for sim_shows_the_truth() */
 };
 

@@ -122,6 +122,15 @@ static void an_allocation_from_a_zone_with_fewer_blocks_is_waited_for(void)
 	sim_free();
 }
 
+static void cpus_that_never_meet_are_not_waited_for_long(void)
+{
+	struct sim_options options = busy;
+
+	options.apart = true;
+	check(exact_of(options, 3) == 0);
+	check(meetings <= 3 * 2 * 40);
+}
+
 int main(void)
 {
 	test(lists_that_change_all_the_time_are_exact);
@@ -130,5 +139,6 @@ int main(void)
 	test(a_machine_that_changes_too_fast_is_never_shown_wrongly);
 	test(pageblocks_that_change_their_type_are_exact);
 	test(an_allocation_from_a_zone_with_fewer_blocks_is_waited_for);
+	test(cpus_that_never_meet_are_not_waited_for_long);
 	return check_done();
 }
