@@ -169,7 +169,11 @@ def _markdown_values(pairs: Iterable[tuple[str, str]]) -> str:
     return " ".join(parts)
 
 
-def _markdown(table: Table, shared: Container[_Line] = ()) -> Iterator[str]:
+def _markdown(
+    table: Table, shared: Container[_Line] = (), told: dict[tuple[Value, ...], str] | None = None
+) -> Iterator[str]:
+    """The part of a table. `told` has the enums of the tables before, and gets those of this."""
+    told = {} if told is None else told
     yield f"## {table.name}"
     yield _cell(table.doc) + ("" if table.required else " A tape may be without this table.")
     yield _markdown_lines(list(map(_line, table.columns)), shared)
@@ -178,7 +182,10 @@ def _markdown(table: Table, shared: Container[_Line] = ()) -> Iterator[str]:
         yield "\n".join(["Kinds, with their tracepoints:", "", *kinds])
     for column in table.columns:
         if column.values and not column.enum:
-            yield f"Values of `{column.name}`: " + _markdown_values(_pairs(column.values))
+            where = told.setdefault(tuple(column.values), table.name)
+            own = where == table.name
+            said = _markdown_values(_pairs(column.values)) if own else f"as in `{where}`."
+            yield f"Values of `{column.name}`: {said}"
 
 
 def _markdown_view(view: query.Query) -> Iterator[str]:
@@ -193,8 +200,9 @@ def _page() -> Iterator[str]:
     shared = _shared()
     yield "## Columns of several tables"
     yield _markdown_lines(shared)
+    told: dict[tuple[Value, ...], str] = {}
     for table in TABLES.values():
-        yield from _markdown(table, shared)
+        yield from _markdown(table, shared, told)
     yield "## Views"
     yield "`pagetape schema VIEW` prints the columns of a view, and what it is made from."
     yield _markdown_table(("view", "rows"), [(f"`{v.name}`", v.title) for v in query.views()])
