@@ -37,13 +37,13 @@ _EVENTS = 4000  # of the bundled tape
 _BATCH_ROWS = 1000
 _BOMB_ROWS, _BOMB_BATCHES = 4 << 20, 16
 
-# One line of each kind of policy that numa_maps.py reads.
+# One line of each kind of policy that numa_maps.py reads, of tasks of the bundled tape.
 _NUMA_MAPS = """\
-/proc/412/numa_maps:7f20c0000000 default anon=5 dirty=5 N0=5 kernelpagesize_kB=4
-/proc/412/task/413/numa_maps:7f20c0000000 prefer:1 anon=5 dirty=5 N1=5 kernelpagesize_kB=4
-/proc/600/numa_maps:55d4e0000000 bind=static:0-1 file=/usr/bin/x mapped=2 N0=2 kernelpagesize_kB=4
-/proc/600/numa_maps:55d4e0001000 interleave:0-1 anon=1 N0=1 kernelpagesize_kB=4
-/proc/700/status:Mems_allowed_list:\t0-1
+/proc/166/numa_maps:7f20c0000000 default anon=5 dirty=5 N0=5 kernelpagesize_kB=4
+/proc/166/task/167/numa_maps:7f20c0000000 prefer:1 anon=5 dirty=5 N1=5 kernelpagesize_kB=4
+/proc/168/numa_maps:55d4e0000000 bind=static:0-1 file=/usr/bin/x mapped=2 N0=2 kernelpagesize_kB=4
+/proc/168/numa_maps:55d4e0001000 interleave:0-1 anon=1 N0=1 kernelpagesize_kB=4
+/proc/168/status:Mems_allowed_list:\t0-1
 """
 
 
