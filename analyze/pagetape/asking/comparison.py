@@ -121,7 +121,13 @@ class Side:
     absent: list[str] = field(default_factory=list)  # what an import leaves out, in words
 
     @classmethod
-    def of(cls, tape: Tape, label: str, members: pa.Table | None = None) -> Side:
+    def of(
+        cls,
+        tape: Tape,
+        label: str,
+        members: pa.Table | None = None,
+        known_metrics: Metrics | None = None,
+    ) -> Side:
         """`members`: rows of the table `member`, for a tape without rows of its own."""
         run = tape.facts.get("replay")
         role = "recorded" if run is None else "model" if run["own"] else "what-if"
@@ -131,7 +137,7 @@ class Side:
             role,
             Loss.of(tape),
             run,
-            metrics(tape),
+            metrics(tape) if known_metrics is None else known_metrics,
             warnings_of(tape),
             found,
             tape.rows("policy_effect"),
@@ -514,7 +520,7 @@ def _bar(tapes: Sequence[Tape], sides: Sequence[Side]) -> tuple[Side | None, Sid
 def compare(
     tapes: Sequence[Tape],
     members: Mapping[Path, pa.Table] | None = None,
-    recorded_metrics: dict[str, dict[str, Any]] | None = None,
+    recorded_metrics: Metrics | None = None,
     *,
     one_run: bool = False,
 ) -> Comparison:
@@ -527,13 +533,13 @@ def compare(
     """
     origin.check_together(tapes)
     known, names = members or {}, labels(tapes)
+    given = [recorded_metrics, *(None for _ in tapes[1:])]
     sides = [
-        Side.of(tape, name, known.get(tape.path)) for tape, name in zip(tapes, names, strict=True)
+        Side.of(tape, name, known.get(tape.path), found)
+        for tape, name, found in zip(tapes, names, given, strict=True)
     ]
     if one_run:
         sides = [replace(side, members={}) for side in sides]
-    if recorded_metrics is not None:
-        sides[0] = replace(sides[0], metrics=recorded_metrics)
     base = sides[0]
     recorded, model = _bar(tapes, sides)
     others = sides[1:]

@@ -17,17 +17,30 @@ from pagetape.replaying.playback import Run, Source
 from pagetape.replaying.validation import block_mix, recorded_use
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
+from pagetape.tapes import cache
 
 _SCHEMA = TABLES["model_error"].arrow
 
 
+# The metrics of a recording in the cache.
+_RECORDED = pa.schema(
+    [pa.field(name, pa.utf8()) for name in ("metric", "unit", "tier")]
+    + [pa.field(name, pa.int64()) for name in ("value", "most")]
+)
+
+
 def recorded_metrics(tape: Tape) -> Metrics:
     """The metrics of a recording, also those that follow from its events: of pageblocks, and of how
-    the zones stood at its requests."""
-    tables = {}
-    if "replay" not in tape.facts:
+    the zones stood at its requests. Cached."""
+    if "replay" in tape.facts:
+        return metrics(tape)
+
+    def make() -> pa.Table:
         tables = {"block_mix": block_mix(tape), "recorded_use": recorded_use(tape)}
-    return metrics(tape, tables=tables)
+        return pa.Table.from_pylist(list(metrics(tape, tables=tables).values()), _RECORDED)
+
+    rows = cache.table(tape, "recorded_metrics", _RECORDED, make).to_pylist()
+    return {row["metric"]: row for row in rows}
 
 
 def side_by_side(tape: Tape, played: Metrics) -> pa.Table:
