@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One player for ensembles and sweeps: what is decoded, what an error ends, what a run gives."""
 
+import gc
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from pagetape.replaying import ensemble, model_memory, players, sweep
 from pagetape.replaying.playback import NewTape, Run, Source, play
+from pagetape.schemas.memory_tape import MemoryTape
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import cache
 
@@ -106,6 +108,13 @@ def test_members_do_not_depend_on_the_number_of_models(source: Source) -> None:
         players.play([members], 2, models)
         found.append(members.table)
     assert found[0].equals(found[1]) and found[0].equals(found[2])
+
+
+def test_measured_members_leave_no_rows_in_memory(source: Source) -> None:
+    members = ensemble.Members(source, "this", RUNS["off"], 3, cached=False)
+    players.play([members], 2)
+    assert members.table.num_rows
+    assert not [one for one in gc.get_objects() if type(one) is MemoryTape]
 
 
 def test_an_error_ends_its_task_and_those_that_need_it(source: Source, tmp_path: Path) -> None:

@@ -128,7 +128,8 @@ class Side:
         members: pa.Table | None = None,
         known_metrics: Metrics | None = None,
     ) -> Side:
-        """`members`: rows of the table `member`, for a tape without rows of its own."""
+        """`members`: rows of the table `member`, for a tape without rows of its own.
+        `known_metrics`: those of the tape, if they are known."""
         run = tape.facts.get("replay")
         role = "recorded" if run is None else "model" if run["own"] else "what-if"
         found = members_of(tape.table("member") if members is None else members)

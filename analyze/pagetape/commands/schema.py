@@ -170,10 +170,9 @@ def _markdown_values(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def _markdown(
-    table: Table, shared: Container[_Line] = (), told: dict[tuple[Value, ...], str] | None = None
+    table: Table, shared: Container[_Line], enums: dict[tuple[Value, ...], str]
 ) -> Iterator[str]:
-    """The part of a table. `told` has the enums of the tables before, and gets those of this."""
-    told = {} if told is None else told
+    """The section of a table. `enums` has the table that lists each enum, and gets the new ones."""
     yield f"## {table.name}"
     yield _cell(table.doc) + ("" if table.required else " A tape may be without this table.")
     yield _markdown_lines(list(map(_line, table.columns)), shared)
@@ -182,7 +181,7 @@ def _markdown(
         yield "\n".join(["Kinds, with their tracepoints:", "", *kinds])
     for column in table.columns:
         if column.values and not column.enum:
-            where = told.setdefault(tuple(column.values), table.name)
+            where = enums.setdefault(tuple(column.values), table.name)
             own = where == table.name
             said = _markdown_values(_pairs(column.values)) if own else f"as in `{where}`."
             yield f"Values of `{column.name}`: {said}"
@@ -200,9 +199,9 @@ def _page() -> Iterator[str]:
     shared = _shared()
     yield "## Columns of several tables"
     yield _markdown_lines(shared)
-    told: dict[tuple[Value, ...], str] = {}
+    enums: dict[tuple[Value, ...], str] = {}
     for table in TABLES.values():
-        yield from _markdown(table, shared, told)
+        yield from _markdown(table, shared, enums)
     yield "## Views"
     yield "`pagetape schema VIEW` prints the columns of a view, and what it is made from."
     yield _markdown_table(("view", "rows"), [(f"`{v.name}`", v.title) for v in query.views()])
@@ -246,7 +245,7 @@ def command(table: str | None, markdown: bool, as_json: bool) -> None:
             }
         )
     elif markdown:
-        some = [_markdown(t) for t in chosen] + [_markdown_view(view) for view in views]
+        some = [_markdown(t, (), {}) for t in chosen] + [_markdown_view(view) for view in views]
         answer.say("\n\n".join(itertools.chain(*some) if table else _page()))
     else:
         parts = [_text(t, shared=table is not None) for t in chosen]

@@ -20,9 +20,17 @@ import pyarrow as pa
 
 from pagetape.replaying import fanout, model_memory
 from pagetape.replaying.engine_run import Progress, silent
-from pagetape.replaying.playback import NewTape, Playback, Run, Source, in_memory, new_writer
+from pagetape.replaying.playback import (
+    NewRows,
+    NewTape,
+    Playback,
+    Run,
+    Source,
+    in_memory,
+    new_writer,
+)
 from pagetape.schemas.memory_tape import MemoryTape
-from pagetape.schemas.tape import Tape, Writer
+from pagetape.schemas.tape import Tape
 from pagetape.tapes import cache
 
 
@@ -51,7 +59,7 @@ class Part:
         self.new = new
         self.variation = variation or {}
         self._open = contextlib.ExitStack()
-        self._writer: Writer | MemoryTape | None = None
+        self._writer: NewRows | None = None
         self._playback: Playback | None = None
         self.result: dict[str, Any] = {}  # of the finished run
         self.drawn: dict[str, int] = {}
@@ -90,20 +98,22 @@ class Part:
             self._playback = None  # and with it the memory of the model
 
     def whole(self, tables: Mapping[str, pa.Table] | None = None) -> Tape:
-        """The complete tape, with these further tables."""
-        assert self._writer is not None
+        """The complete tape, with these further tables. The part keeps no rows of it in memory."""
+        writer, self._writer = self._writer, None
+        assert writer is not None
         for name, rows in (tables or {}).items():
             for batch in rows.to_batches():
-                self._writer.write(name, batch)
+                writer.write(name, batch)
         self._open.close()
-        if isinstance(self._writer, MemoryTape):
-            return self._writer
+        if isinstance(writer, MemoryTape):
+            return writer
         assert self.new is not None
         return Tape(self.new.path)
 
     def discard(self) -> None:
         """Leave no tape, unless it is complete."""
         self.close()
+        self._writer = None
         with contextlib.suppress(_Unfinished, OSError):
             self._open.__exit__(_Unfinished, _Unfinished(), None)
 
