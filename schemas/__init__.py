@@ -47,6 +47,7 @@ class Column:
     enum: str  # name of the shared values in tape.toml, or "kind"; else ""
     bits: tuple[str, ...]  # of a flags column, bit 0 first; else empty
     private: str  # how a private tape changes it: see Veil in private.py; else ""
+    differences: bool  # stored as differences: see form.py
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -116,6 +117,7 @@ class Table:
     required: bool
     columns: tuple[Column, ...]
     kinds: tuple[Kind, ...]
+    group: tuple[str, ...]  # columns by which the stored rows are grouped: see form.py; or none
 
     @cached_property
     def arrow(self) -> pa.Schema:
@@ -175,6 +177,7 @@ def _table(data: dict[str, Any]) -> Table:
         name=data["name"],
         doc=data["doc"],
         required=data["required"],
+        group=tuple(data.get("group", ())),
         kinds=tuple(
             Kind(k["name"], k["doc"], tuple(k["tracepoints"])) for k in data.get("kind", ())
         ),
@@ -191,6 +194,7 @@ def _table(data: dict[str, Any]) -> Table:
                 ),
                 bits=tuple(_TAPE["bits"][c["bits"]]) if "bits" in c else (),
                 private=c.get("private", ""),
+                differences=c.get("differences", False),
             )
             for c in data["column"]
         ),

@@ -15,9 +15,11 @@ would change with the file, and count as memory of this process.
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import struct
+import zlib
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
@@ -30,6 +32,7 @@ import pyarrow as pa
 
 from pagetape.schemas import Column, Table, batch_sizes
 from pagetape.schemas.batch_sizes import MAGIC, Size
+from pagetape.schemas.form import Form, form_of, plain_form
 
 # Limits of decoded bytes. Rows of zeros compress by 5,000 and more, those of recordings do not.
 _RATIO = 1024  # decoded bytes per byte of the file, ...
@@ -116,9 +119,64 @@ def _check_holes(handle: int, file_bytes: int) -> None:
         os.close(file)
 
 
-def _open_regular(path: Path) -> tuple[pa.NativeFile, tuple[int, ...]]:
+class Section(NamedTuple):
+    """Where the file of a table is: a file, or a part of one."""
+
+    path: Path
+    offset: int = 0  # bytes
+    bytes: int | None = None  # None: to the end
+    inflated: int | None = None  # bytes of a part that is deflated; None: it is not
+
+
+class _Part(io.RawIOBase):
+    """Reads a part of an open file, for pyarrow, whose own files begin at 0."""
+
+    def __init__(self, handle: int, offset: int, size: int) -> None:
+        self._handle, self._offset, self._size = handle, offset, size
+        self._at = 0
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        self._at = base + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        left = max(self._size - self._at, 0)
+        found = os.pread(
+            self._handle, left if size < 0 else min(size, left), self._offset + self._at
+        )
+        self._at += len(found)
+        return found
+
+    def close(self) -> None:
+        if not self.closed:
+            os.close(self._handle)
+        super().close()
+
+
+def _inflated(packed: bytes, size: int) -> bytes:
+    """The bytes of a deflated part; raises TableError unless they are as many."""
+    try:
+        found = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, size + 1)
+    except zlib.error as e:
+        raise TableError(f"is damaged: {e}") from e
+    if len(found) != size:
+        raise TableError(f"is damaged: not the {size:,} bytes that its entry names")
+    return found
+
+
+def _open_regular(section: Section) -> tuple[pa.NativeFile, tuple[int, ...]]:
     """The open file and its identity. Raises TableError for anything but a regular file."""
-    handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)  # opens no device or FIFO
+    handle = os.open(section.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)  # no device or FIFO
     try:
         found = os.fstat(handle)
         if stat.S_ISLNK(found.st_mode):
@@ -128,15 +186,22 @@ def _open_regular(path: Path) -> tuple[pa.NativeFile, tuple[int, ...]]:
         if found.st_size > _SMALL and 512 * found.st_blocks < found.st_size // 2:
             _check_holes(handle, found.st_size)
         times = found.st_mtime_ns, found.st_ctime_ns
-        identity = found.st_dev, found.st_ino, found.st_size, *times
-        return pa.OSFile(f"/proc/self/fd/{handle}"), identity
+        identity = found.st_dev, found.st_ino, found.st_size, *times, section.offset
+        opened = f"/proc/self/fd/{handle}"
+        if section.bytes is None:
+            return pa.OSFile(opened), identity
+        part = _Part(os.open(opened, os.O_RDONLY | os.O_CLOEXEC), section.offset, section.bytes)
+        if section.inflated is None:
+            return pa.PythonFile(part, mode="r"), identity
+        with part:
+            return pa.BufferReader(_inflated(part.read(), section.inflated)), identity
     finally:
         os.close(handle)
 
 
 def check_regular(path: Path) -> None:
     """Raise TableError, or OSError, unless `path` is a regular file that can be read."""
-    _open_regular(path)
+    _open_regular(Section(path))
 
 
 def _open_arrow(source: pa.NativeFile, columns: list[int] | None = None) -> _Reader:
@@ -154,9 +219,9 @@ def _open_arrow(source: pa.NativeFile, columns: list[int] | None = None) -> _Rea
         raise TableError(f"is not an Arrow file: {_words(e)}") from e
 
 
-def read_metadata(path: Path) -> dict[bytes, bytes]:
+def read_metadata(section: Section) -> dict[bytes, bytes]:
     """The metadata of the schema in any table's file; raises as TableFile."""
-    source, _ = _open_regular(path)
+    source, _ = _open_regular(section)
     return dict(_open_arrow(source).schema.metadata or {})
 
 
@@ -171,21 +236,28 @@ class TableFile:
     Raises TableError, and OSError if the file cannot be opened.
     """
 
-    def __init__(self, path: Path, table: Table) -> None:
+    def __init__(self, section: Section, table: Table) -> None:
         self._table = table
-        self._source, identity = _open_regular(path)
+        self._source, identity = _open_regular(section)
         self.bytes = self._source.size()
         reader = _open_arrow(self._source)
         self.torn = isinstance(reader, pa.ipc.RecordBatchStreamReader)
+        self.metadata = reader.schema.metadata
+        self._form = self._form_of(reader.schema)
         self._nr_columns = self._check_schema(reader.schema)
         if identity not in _known_sizes:
             _known_sizes[identity] = self._sizes()
         self._rows, self.decoded = _known_sizes[identity]
 
+    def _form_of(self, schema: pa.Schema) -> Form:
+        """The form of the file, which its first field tells."""
+        form = form_of(self._table.name)
+        return form if len(schema) and schema[0] == form.fields[0] else plain_form(self._table.name)
+
     def _check_schema(self, schema: pa.Schema) -> int:
-        """The number of columns; raises TableError unless they are the table's first ones, and
-        the missing ones are nullable."""
-        known = list(self._table.arrow)
+        """The number of columns; raises TableError unless the fields are the form's first ones, and
+        the columns of the missing ones are nullable."""
+        known = self._form.fields
         try:
             names = schema.names
         except UnicodeDecodeError:
@@ -195,9 +267,11 @@ class TableFile:
         for there, here in zip(schema, known, strict=False):
             if not there.equals(here):
                 raise TableError(f"has other columns: {_field(there)}, not {_field(here)}")
-        if any(not field.nullable for field in known[len(names) :]):
+        missing = self._form.columns[len(names) :]
+        whole = not missing or missing[0] != self._form.columns[len(names) - 1]
+        if not whole or not all(self._table.columns[i].null for i in missing):
             raise TableError(f"has other columns: {len(names)}, not {len(known)}")
-        return len(names)
+        return missing[0] if missing else len(self._table.columns)
 
     def _sizes(self) -> _Sizes:
         try:
@@ -205,6 +279,11 @@ class TableFile:
             return _checked_sizes(list(read(self._source)), self.bytes)
         except struct.error as e:
             raise TableError(f"is damaged: {e}") from e
+
+    @property
+    def nr_batches(self) -> int:
+        """The number of batches; not of a torn file."""
+        return int(_open_arrow(self._source).num_record_batches)
 
     @property
     def num_rows(self) -> int:
@@ -284,7 +363,8 @@ class TableFile:
 
     def _opened(self, chosen: list[int]) -> _Reader:
         """A reader of the chosen columns that the file has; of its first column if it has none."""
-        return _open_arrow(self._source, [i for i in chosen if i < self._nr_columns] or [0])
+        there = [i for i in chosen if i < self._nr_columns]
+        return _open_arrow(self._source, self._form.chosen(there) or [0])
 
     def _read(self, reader: _Reader, i: int, chosen: list[int]) -> pa.RecordBatch:
         try:
@@ -296,17 +376,19 @@ class TableFile:
 
     def _finished(self, batch: pa.RecordBatch, chosen: list[int]) -> pa.RecordBatch:
         """A valid batch of the file as one of the table."""
-        there = iter(batch.columns)
-        arrays = []
-        for i in chosen:
-            column = self._table.columns[i]
-            if i < self._nr_columns:
-                array = next(there)
-                if array.null_count and not column.null:
-                    raise TableError(f"is damaged: nulls in column '{column.name}'")
-                arrays.append(self._labelled(column, array))
-            else:
-                arrays.append(self._nulls(column, batch.num_rows))
+        for field, array in zip(batch.schema, batch.columns, strict=True):
+            if array.null_count and not field.nullable:
+                raise TableError(f"is damaged: nulls in column '{field.name}'")
+        try:
+            there = self._form.arrays(batch, [i for i in chosen if i < self._nr_columns])
+        except ValueError as e:
+            raise TableError(f"is damaged: {e}") from e
+        arrays = [
+            self._labelled(self._table.columns[i], array)
+            for i, array in zip(chosen, there, strict=False)
+        ]
+        missing = chosen[len(arrays) :]
+        arrays += [self._nulls(self._table.columns[i], batch.num_rows) for i in missing]
         schema = pa.schema([self._table.arrow.field(i) for i in chosen])
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tapes on disk: a directory NAME.tape with one Arrow IPC file per table.
+"""Tapes on disk: an Arrow file for each table, in a directory or, once closed, in one file.
 
-`Writer` makes one, `Tape` reads one. Every file carries the machine facts and the schema version
-in its schema metadata, so each can stand alone. A file whose recorder was killed has no footer;
-`Tape` reads it as far as it goes.
+`Writer` makes a directory, `bundle` one file of it, `Tape` reads both. The file of `event` has the
+machine facts in its schema metadata, each file the schema version. A file whose recorder was
+killed has no footer; `Tape` reads it as far as it goes.
 """
 
 from __future__ import annotations
@@ -21,19 +21,27 @@ from typing import Any
 
 import pyarrow as pa
 
-from pagetape.schemas import TABLES, VERSION, Table
+from pagetape.schemas import TABLES, VERSION, bundle
 from pagetape.schemas.facts import parse_facts
-from pagetape.schemas.table_file import TableError, TableFile, check_regular, read_metadata
+from pagetape.schemas.form import form_of
+from pagetape.schemas.table_file import (
+    Section,
+    TableError,
+    TableFile,
+    check_regular,
+    read_metadata,
+)
 
 SPOOL = "spool"  # directory of events that are not rows yet: a finished tape has none
 _VERSION_KEY = b"pagetape.version"
 _FACTS_KEY = b"pagetape.facts"
 
 _BATCH_ROWS = 1 << 20  # most rows of a stored batch: of the widest table, 0.5 GB
+OLDEST = 2  # version of a tape that is still read: its event tables are not in groups
 
 # Limits of what Tape.table and Tape.rows hold in memory.
 _HELD = 1 << 30  # decoded bytes of a table, ...
-_HELD_RATIO = 16  # ... or this many per byte of a larger file
+_HELD_RATIO = 64  # ... or this many per byte of a larger file
 _CELLS = 1 << 24  # values of a table as Python objects, about 1 GB
 
 
@@ -41,10 +49,10 @@ class TapeError(OSError):
     """A tape cannot be read or written; the message has its path and the reason."""
 
 
-def stored_schema(table: Table, facts: dict[str, Any] | None = None) -> pa.Schema:
-    """The table's columns, with the schema version and any machine facts as metadata."""
+def file_metadata(facts: dict[str, Any] | None = None) -> dict[bytes, str]:
+    """The metadata of a table's file: the schema version, and any machine facts."""
     about = {} if facts is None else {_FACTS_KEY: json.dumps(facts, sort_keys=True)}
-    return table.arrow.with_metadata({_VERSION_KEY: str(VERSION), **about})
+    return {_VERSION_KEY: str(VERSION), **about}
 
 
 class Writer:
@@ -75,7 +83,7 @@ class Writer:
                 raise TapeError(errno.EEXIST, f"{path}: exists already")
             if not is_tape(path):
                 raise TapeError(errno.EEXIST, f"{path}: exists and is not a tape")
-            shutil.rmtree(path)
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
         try:
             if not over:
                 path.mkdir(mode=0o700)
@@ -96,8 +104,8 @@ class Writer:
         """Append a batch to table `name`, in pieces that readers can hold."""
         with self._explained():
             part = None if name in self._files else self._new_file(name)
-            for first in range(0, max(batch.num_rows, 1), _BATCH_ROWS):
-                self._files[name].write_batch(batch.slice(first, _BATCH_ROWS))
+            for stored in form_of(name).stored(batch, _BATCH_ROWS):
+                self._files[name].write_batch(stored)
             if part:  # the schema comes with the first batch
                 part.rename(self._place / f"{name}.arrow")
         self.nr_rows[name] += batch.num_rows
@@ -113,7 +121,9 @@ class Writer:
         self._sinks.append(pa.OSFile(str(path), "wb"))
         self._files[name] = pa.ipc.new_file(
             self._sinks[-1],
-            stored_schema(TABLES[name], self.facts if name == "event" else None),
+            form_of(name).schema.with_metadata(
+                file_metadata(self.facts if name == "event" else None)
+            ),
             options=pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1)),
         )
         return path
@@ -164,19 +174,21 @@ class Writer:
 
 def is_tape(path: Path) -> bool:
     """Whether `path` looks like a tape, readable or not."""
-    return path.is_dir() and (path / "event.arrow").is_file()
+    if path.is_dir():
+        return (path / "event.arrow").is_file()
+    return path.is_file() and bundle.is_bundle(path)
 
 
 def _about_file(path: Path) -> str:
     """Why a file is no tape, and the next step."""
     if is_tape(path.parent):
         return f"a file of the tape {path.parent}; pass that directory"
-    return "a tape is a directory (pagetape import turns a trace.dat into one)"
+    return "pagetape import makes one of a trace.dat"
 
 
 def _about_version(version: str) -> str:
     """Why a tape of another schema version cannot be read, and the next step."""
-    why = f"tape of schema version {version}; this pagetape reads version {VERSION}"
+    why = f"tape of schema version {version}; this pagetape reads versions {OLDEST} to {VERSION}"
     if not version.isdecimal() or int(version) > VERSION:
         return why
     return f"{why}: record or import it again, or use the pagetape that made it"
@@ -193,15 +205,15 @@ class Tape:
     def __init__(self, path: Path) -> None:
         if not path.exists():
             raise TapeError(errno.ENOENT, f"{path}: no such tape")
-        if not path.is_dir():
-            raise TapeError(errno.ENOTDIR, f"{path}: not a tape: {_about_file(path)}")
-        if not os.path.lexists(path / "event.arrow"):
-            raise TapeError(errno.EINVAL, f"{path}: not a tape (no event.arrow in it)")
         self.path = path
+        self._sections = self._find()
+        if "event" not in self._sections:
+            why = "not a tape" if path.is_dir() else "cut off, or not a tape"
+            raise TapeError(errno.EINVAL, f"{path}: {why} (no event.arrow in it)")
         with self._explained("event"):
-            metadata = read_metadata(self._file("event"))
+            metadata = read_metadata(self._sections["event"])
         version = metadata.get(_VERSION_KEY, b"none")[:20].decode(errors="replace")
-        if version != str(VERSION):
+        if not version.isdecimal() or not OLDEST <= int(version) <= VERSION:
             raise TapeError(errno.EPROTO, f"{path}: {_about_version(version)}")
         if _FACTS_KEY not in metadata:
             why = "has no machine facts: it is the file of another table"
@@ -210,13 +222,24 @@ class Tape:
             self.facts = parse_facts(metadata[_FACTS_KEY])
         except ValueError as e:
             raise TapeError(errno.EBADMSG, f"{path}: the machine facts are damaged: {e}") from e
-        self.tables = {name for name in TABLES if os.path.lexists(self._file(name))}
+        self.tables = set(self._sections)
         for name, table in TABLES.items():
             if table.required and name not in self.tables:
                 raise TapeError(errno.ENOENT, f"{path}: table '{name}' is missing")
 
-    def _file(self, name: str) -> Path:
-        return self.path / f"{name}.arrow"
+    def _find(self) -> dict[str, Section]:
+        """Where each table is."""
+        if self.path.is_dir():
+            places = {name: self.path / f"{name}{bundle.SUFFIX}" for name in TABLES}
+            return {name: Section(file) for name, file in places.items() if os.path.lexists(file)}
+        if not is_tape(self.path):
+            raise TapeError(errno.ENOTDIR, f"{self.path}: not a tape: {_about_file(self.path)}")
+        try:
+            return bundle.sections(self.path)
+        except TableError as e:
+            raise TapeError(errno.EBADMSG, f"{self.path}: {e}") from e
+        except OSError as e:
+            raise TapeError(e.errno, f"{self.path}: {os.strerror(e.errno or errno.EIO)}") from e
 
     @contextmanager
     def _explained(self, name: str) -> Iterator[None]:
@@ -227,13 +250,13 @@ class Tape:
             raise TapeError(errno.EBADMSG, f"{self.path}: table '{name}' {e}") from e
         except OSError as e:
             why = os.strerror(e.errno) if e.errno else str(e)
-            raise TapeError(e.errno, f"{self._file(name)}: {why}") from e
+            raise TapeError(e.errno, f"{self._sections[name].path}: {why}") from e
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[TableFile]:
         """The open file of a table; its errors are TapeErrors."""
         with self._explained(name):
-            yield TableFile(self._file(name), TABLES[name])
+            yield TableFile(self._sections[name], TABLES[name])
 
     def batches(
         self, name: str, columns: Collection[str] | None = None
@@ -300,10 +323,10 @@ class Tape:
     @property
     def files(self) -> list[Path]:
         """The files of the tables; raises TapeError unless all are regular files."""
-        for name in self.tables:
+        for name, section in self._sections.items():
             with self._explained(name):
-                check_regular(self._file(name))
-        return sorted(map(self._file, self.tables))
+                check_regular(section.path)
+        return sorted({section.path for section in self._sections.values()})
 
     @property
     def complete(self) -> bool:
@@ -327,4 +350,5 @@ class Tape:
     @property
     def bytes(self) -> int:
         """Size on disk, in bytes."""
-        return sum(file.stat().st_size for file in self.path.iterdir() if file.is_file())
+        files = self.path.iterdir() if self.path.is_dir() else [self.path]
+        return sum(file.stat().st_size for file in files if file.is_file())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -359,8 +360,28 @@ def bomb(tape: Path, random: Random, home: Path) -> str:
     return f"2.2 GB of zeros as {file.name}"
 
 
+def _in_one_file(tape: Path, random: Random) -> str:
+    """The same tape in one file, as it is once closed; the archive may be damaged, too."""
+    files = sorted(tape.iterdir(), key=lambda file: (file.name == "event.arrow", file.name))
+    if not all(file.is_file() and not file.is_symlink() for file in files):
+        return ""
+    archive = tape.with_suffix(".zip")
+    with zipfile.ZipFile(archive, "w") as out:
+        for file in files:
+            small = random.random() < 0.5 and file.stat().st_size <= 1 << 16
+            out.write(file, file.name, zipfile.ZIP_DEFLATED if small else zipfile.ZIP_STORED)
+    shutil.rmtree(tape)
+    archive.rename(tape)
+    return f"; in one file {damage_bytes(tape, random) if random.random() < 0.6 else ''}"
+
+
 def damage_tape(tape: Path, random: Random, home: Path) -> str:
-    """One damage, or several."""
+    """One damage, or several, to a tape that is a directory or becomes one file."""
+    done = _damage_directory(tape, random, home)
+    return done + (_in_one_file(tape, random) if random.random() < 0.4 else "")
+
+
+def _damage_directory(tape: Path, random: Random, home: Path) -> str:
     done = []
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         share = random.random()

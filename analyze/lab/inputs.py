@@ -20,6 +20,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +28,7 @@ import pyarrow as pa
 
 from pagetape import cli
 from pagetape.schemas import TABLES
-from pagetape.schemas.tape import Tape, stored_schema
+from pagetape.schemas.tape import Tape, file_metadata
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "collector/tests/data"
@@ -95,9 +96,7 @@ def plain_copy(source: Path, target: Path, events: int | None = None) -> None:
             table = table.slice(0, rows)
         store(
             target / f"{name}.arrow",
-            table.combine_chunks().replace_schema_metadata(
-                stored_schema(TABLES[name], tape.facts).metadata
-            ),
+            table.combine_chunks().replace_schema_metadata(file_metadata(tape.facts)),
         )
 
 
@@ -126,6 +125,8 @@ def _make_tapes(home: Path, work: Path) -> None:
         made = work / f"{name}.tape"
         _pagetape(*words, home / "exact.tape", "-o", made)
         plain_copy(made, home / f"{name}.tape")
+    with zipfile.ZipFile(work / "proc.tape") as archive:  # events in groups
+        archive.extractall(home / "grouped.tape")
     _torn_copy(home / "proc.tape", home / "torn.tape")
 
 
@@ -164,7 +165,7 @@ def _make_spools(home: Path, work: Path) -> None:
 
 def _make_bomb(path: Path) -> None:
     """A valid event table of zeros: 2.2 GB in batches of some KB."""
-    schema = stored_schema(TABLES["event"], Tape(DEMO).facts)
+    schema = TABLES["event"].arrow.with_metadata(file_metadata(Tape(DEMO).facts))
     arrays = [
         pa.DictionaryArray.from_arrays(
             pa.Array.from_buffers(

@@ -27,6 +27,7 @@ import os
 import re
 import shutil
 import subprocess
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -42,6 +43,9 @@ from typing import Any
 import program
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from pagetape.schemas import TABLES
+from pagetape.schemas.form import form_of
 
 _TIMEOUT = 900  # seconds of one command
 
@@ -122,6 +126,11 @@ def _digest(files: Iterable[Path]) -> str:
     return found.hexdigest()
 
 
+def _parts(tape: Path) -> Iterable[Path]:
+    """The files of a tape."""
+    return tape.glob("*.arrow") if tape.is_dir() else [tape]
+
+
 @dataclass(frozen=True)
 class Task:
     """One command on its tapes."""
@@ -137,7 +146,7 @@ class Task:
     @cached_property
     def key(self) -> str:
         """A name for this task alone."""
-        contents = _digest(chain(*(tape.glob("*.arrow") for tape in self.tapes)))
+        contents = _digest(chain(*map(_parts, self.tapes)))
         digest = blake2b((contents + self.command).encode(), digest_size=6).hexdigest()
         return re.sub(r"\W+", "-", f"{self.label} {self.name} {digest}")
 
@@ -182,16 +191,29 @@ def _tapes(output: Path, answer: Any) -> list[Path]:
     return [output / "out"] if (output / "out").exists() else []
 
 
-def _tables(tape: Path) -> dict[str, pa.Table]:
-    """Every table of a tape."""
-    return {
-        path.stem: pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-        for path in sorted(tape.glob("*.arrow"))
-    }
+def _files(tape: Path) -> dict[str, pa.ipc.RecordBatchFileReader]:
+    """The file of every table of a tape, which is a directory or a zip archive."""
+    if tape.is_dir():
+        sources = {path.stem: pa.memory_map(str(path)) for path in sorted(tape.glob("*.arrow"))}
+    else:
+        with zipfile.ZipFile(tape) as archive:
+            names = sorted(archive.namelist())
+            sources = {name.removesuffix(".arrow"): archive.read(name) for name in names}
+    return {name: pa.ipc.open_file(source) for name, source in sources.items()}
 
 
-def _facts(table: pa.Table) -> Any:
-    return json.loads((table.schema.metadata or {}).get(b"pagetape.facts", b"{}"))
+def _rows(name: str, file: pa.ipc.RecordBatchFileReader) -> pa.Table:
+    """The rows of a table as they are stored, those in groups in their order."""
+    if file.schema.names[:1] != ["group_0"]:
+        return file.read_all()
+    form, schema = form_of(name), TABLES[name].arrow.remove_metadata()
+    batches = map(file.get_batch, range(file.num_record_batches))
+    arrays = [form.arrays(batch, list(range(len(schema)))) for batch in batches]
+    return pa.Table.from_batches([pa.RecordBatch.from_arrays(a, schema=schema) for a in arrays])
+
+
+def _facts(file: pa.ipc.RecordBatchFileReader) -> Any:
+    return json.loads((file.schema.metadata or {}).get(b"pagetape.facts", b"{}"))
 
 
 def _json_differences(before: Any, after: Any, at: str = "") -> Iterator[str]:
@@ -266,12 +288,12 @@ def table_difference(before: pa.Table, after: pa.Table) -> str | None:
 
 def _tape_differences(before: Path, after: Path) -> Iterator[str]:
     """The differences of two tapes, table by table."""
-    old, new = _tables(before), _tables(after)
+    old, new = _files(before), _files(after)
     for name in sorted({*old, *new}):
         if name not in old or name not in new:
             yield f"table {name}: only {'after' if name in new else 'before'}"
             continue
-        if found := table_difference(old[name], new[name]):
+        if found := table_difference(_rows(name, old[name]), _rows(name, new[name])):
             yield f"table {name}: {found}"
         if name == "event":
             facts = _facts(old[name]), _facts(new[name])
@@ -304,9 +326,9 @@ def _amount(output: Path) -> str:
     if found["status"]:
         return f"both end with exit status {found['status']}"
     rows = [
-        table.num_rows
+        sum(file.get_batch(i).num_rows for i in range(file.num_record_batches))
         for tape in _tapes(output, found["answer"])
-        for table in _tables(tape).values()
+        for file in _files(tape).values()
     ]
     return f"{len(rows)} tables, {sum(rows):,} rows"
 
@@ -348,7 +370,7 @@ class Comparison:
 
 
 def _size(tape: Path) -> int:
-    return sum(path.stat().st_size for path in tape.glob("*.arrow"))
+    return sum(path.stat().st_size for path in _parts(tape))
 
 
 def compare(before: Install, after: Install, tapes: Sequence[Path], keep: Path, work: Path) -> int:

@@ -8,6 +8,7 @@ import pty
 import signal
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -202,6 +203,16 @@ def reclaimed(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     rows[1] |= {"priority": 12}
     return with_reclaim_rows(tmp_path_factory.mktemp("tapes") / "reclaimed.tape", small, rows)
+
+
+def unpacked(tape: Path) -> Path:
+    """The directory of the same tables, beside a tape in one file."""
+    directory = tape.with_name(f"{tape.name}.unpacked")
+    if tape.is_dir() or directory.exists():
+        return tape if tape.is_dir() else directory
+    with zipfile.ZipFile(tape) as archive:
+        archive.extractall(directory)
+    return directory
 
 
 @pytest.fixture

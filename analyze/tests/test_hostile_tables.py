@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pytest
 
 from pagetape.schemas import TABLES
-from pagetape.schemas.tape import Tape, Writer, stored_schema
+from pagetape.schemas.tape import Tape, Writer, file_metadata
 
 from .conftest import Said
 
@@ -48,7 +48,7 @@ COMMANDS = (
 def store(tape: Path, name: str, rows: pa.Table, compression: str | None = None) -> Path:
     """Replace a table, in one batch, with the facts of the tape."""
     file = tape / f"{name}.arrow"
-    metadata = stored_schema(TABLES[name], Tape(tape).facts).metadata
+    metadata = file_metadata(Tape(tape).facts)
     options = pa.ipc.IpcWriteOptions(compression=compression)
     with (
         pa.OSFile(str(file.with_suffix(".new")), "wb") as sink,

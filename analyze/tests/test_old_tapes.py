@@ -15,7 +15,7 @@ import pytest
 from pagetape.asking import query
 from pagetape.asking.database import Database
 from pagetape.schemas import TABLES, VERSION
-from pagetape.schemas.tape import Tape, Writer, stored_schema
+from pagetape.schemas.tape import OLDEST, Tape, Writer, file_metadata
 
 Run = Callable[..., Any]
 
@@ -27,7 +27,7 @@ COMMANDS = ("info {}", "replay {}", "validate {}", "report alloc.by_order {}", "
 def test_a_tape_of_an_older_version_is_refused_with_the_next_step(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pagetape: Run
 ) -> None:
-    path, older = tmp_path / "a.tape", VERSION - 1
+    path, older = tmp_path / "a.tape", OLDEST - 1
     monkeypatch.setattr("pagetape.schemas.tape.VERSION", older)
     with Writer(path, {}):
         pass
@@ -36,8 +36,8 @@ def test_a_tape_of_an_older_version_is_refused_with_the_next_step(
     said = pagetape(*command.format(path).split())
     assert said.status == 1
     assert said.err == (
-        f"pagetape: {path}: tape of schema version {older}; this pagetape reads version {VERSION}:"
-        " record or import it again, or use the pagetape that made it\n"
+        f"pagetape: {path}: tape of schema version {older}; this pagetape reads versions {OLDEST}"
+        f" to {VERSION}: record or import it again, or use the pagetape that made it\n"
     )
 
 
@@ -49,9 +49,8 @@ def before_sleeping(golden: Path, tmp_path: Path) -> Path:
     """The golden tape as it was before the model counted requests that may sleep."""
     path = shutil.copytree(golden, tmp_path / golden.name)
     rows = Tape(path).table("counter").drop_columns(SLEEPING)
-    stored = stored_schema(TABLES["counter"], Tape(path).facts)
-    assert stored.names[-len(SLEEPING) :] == SLEEPING
-    schema = rows.schema.with_metadata(stored.metadata)
+    assert TABLES["counter"].arrow.names[-len(SLEEPING) :] == SLEEPING
+    schema = rows.schema.with_metadata(file_metadata(Tape(path).facts))
     with pa.ipc.new_file(str(path / "counter.arrow"), schema) as file:
         file.write_table(rows)
     return path

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ import pyarrow as pa
 import pytest
 
 from pagetape.recording import session
+from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import cache, output
-from pagetape.tapes.temporary import exchange, rename_new
+from pagetape.tapes.temporary import exchange, remove_leftovers, rename_new
 
 from .conftest import write_golden
 
@@ -514,3 +516,46 @@ def test_a_cache_of_another_user_is_not_used(which: str, home: Path, golden: Pat
     os.chown(home / which, 12345, -1)
     assert len(_cached(golden)) == 2
     assert not list((home / "pagetape" / "what").iterdir())
+
+
+_CLOSING = """
+import sys
+from pathlib import Path
+from pagetape.tapes import output
+print(flush=True)
+input()
+output.put_in_one_file(Path(sys.argv[1]))
+"""
+
+
+def test_a_kill_while_a_tape_becomes_one_file_leaves_it_whole(golden: Path, tmp_path: Path) -> None:
+    whole = {name: Tape(golden).table(name) for name in TABLES}
+    began = time.monotonic()
+    output.put_in_one_file(Path(shutil.copytree(golden, tmp_path / "first.tape")))
+    takes = time.monotonic() - began
+    assert (tmp_path / "first.tape").is_file()
+    kinds = set()
+    for i in range(20):
+        path = shutil.copytree(golden, tmp_path / f"{i}.tape")
+        words = [sys.executable, "-c", _CLOSING, path]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as closing:
+            assert closing.stdin and closing.stdout and closing.stdout.read(1)
+            closing.stdin.write(b"\n")
+            closing.stdin.flush()
+            time.sleep(1.5 * takes * i / 20)
+            closing.kill()
+        kinds.add(path.is_file())
+        assert {name: Tape(path).table(name) for name in TABLES} == whole
+        assert Tape(path).complete
+    assert kinds == {False, True}
+    remove_leftovers(tmp_path, ".")  # as the next recorder does
+    assert {path.suffix for path in tmp_path.iterdir()} == {".tape"}
+
+
+def test_a_tape_stays_a_directory_where_no_file_can_be_made(
+    golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = shutil.copytree(golden, tmp_path / "a.tape")
+    monkeypatch.setattr("pagetape.tapes.temporary.swap", lambda *_: False)
+    output.put_in_one_file(path)
+    assert path.is_dir() and Tape(path).complete and list(tmp_path.iterdir()) == [path]

@@ -17,6 +17,8 @@ from pagetape.recording.private import Veil
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 
+from .conftest import unpacked
+
 Run = Callable[..., Any]
 Make = Callable[[dict[str, Any]], Path]
 
@@ -41,7 +43,7 @@ PRIVATE = {
 def everything(tape: Path) -> bytes:
     """The bytes of all files, and those that are compressed in them."""
     found = b""
-    for file in tape.iterdir():
+    for file in unpacked(tape).iterdir():
         found += file.read_bytes()
         with pa.memory_map(str(file)) as source:
             for batch in pa.ipc.open_file(source).read_all().to_batches():
@@ -273,7 +275,7 @@ def test_a_killed_private_recorder_leaves_no_names(tmp_path: Path) -> None:
             time.sleep(0.02)
         time.sleep(0.3)
         running.kill()
-    tables = b"".join(file.read_bytes() for file in out.glob("*.arrow"))
+    tables = b"".join(file.read_bytes() for file in unpacked(out).glob("*.arrow"))
     assert Path("/proc/sys/kernel/random/boot_id").read_bytes().strip() not in tables
     assert Path("/proc/cmdline").read_bytes().strip() not in tables
     assert not (out / "spool").exists()  # it would contain the names

@@ -64,8 +64,7 @@ def test_every_total_has_a_tier(small: Path, pagetape: Run) -> None:
 def test_the_same_command_gives_the_same_bytes(small: Path, tmp_path: Path, pagetape: Run) -> None:
     for name in ("a.tape", "b.tape"):
         pagetape("replay", small, "-o", tmp_path / name)
-    files = {file.name: file.read_bytes() for file in (tmp_path / "a.tape").iterdir()}
-    assert files == {file.name: file.read_bytes() for file in (tmp_path / "b.tape").iterdir()}
+    assert (tmp_path / "a.tape").read_bytes() == (tmp_path / "b.tape").read_bytes()
 
 
 def test_a_replayed_tape_answers_like_a_recorded_one(tapes: dict[str, Path], pagetape: Run) -> None:

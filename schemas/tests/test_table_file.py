@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from pagetape.schemas import TABLES, batch_sizes
-from pagetape.schemas.tape import Tape, TapeError, Writer, stored_schema
+from pagetape.schemas.tape import Tape, TapeError, Writer, file_metadata
 
 ROWS = 100
 EVENTS = [
@@ -43,7 +43,7 @@ def path(tmp_path: Path) -> Path:
 def store(path: Path, name: str, batch: pa.RecordBatch, compression: str | None = None) -> Path:
     """Replace the file of a table; its schema is that of `batch`."""
     file = path / f"{name}.arrow"
-    metadata = stored_schema(TABLES[name], {}).metadata
+    metadata = file_metadata({})
     options = pa.ipc.IpcWriteOptions(compression=compression)
     with pa.OSFile(str(file), "wb") as sink:
         schema = batch.schema.with_metadata(metadata)

@@ -138,7 +138,9 @@ def test_a_newer_version_is_refused_by_name(
     monkeypatch.undo()
     caught = error(path)
     assert caught.errno == errno.EPROTO
-    assert str(caught).endswith(f"schema version 99; this pagetape reads version {schemas.VERSION}")
+    assert str(caught).endswith(
+        f"schema version 99; this pagetape reads versions 2 to {schemas.VERSION}"
+    )
 
 
 def test_every_value_has_a_sentence() -> None:

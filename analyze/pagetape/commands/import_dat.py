@@ -158,7 +158,7 @@ def command(
       pagetape import killed.tape -o base.tape
       pagetape import base.tape --private hash -o give-away.tape
     """
-    if dat.is_dir():
+    if dat.is_dir() or is_tape(dat):
         if directory or kernel:
             raise click.UsageError(f"{dat} is a tape; --proc and --kernel-release are for FILE.dat")
         if is_tape(dat) and Found.of(dat) is None and Tape(dat).complete:

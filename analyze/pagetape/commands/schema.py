@@ -28,8 +28,8 @@ from pagetape.schemas import (
 _INTRODUCTION = """<!-- Written by `pagetape schema --markdown`. Do not edit. -->
 # Tables of a tape
 
-A tape is a directory `NAME.tape` with one Arrow IPC file for each table, `TABLE.arrow`. This page
-documents schema version {version}. `pagetape schema TABLE` prints the same for one table. In
+A tape is a file `NAME.tape` with an Arrow IPC file for each table ([format.md](format.md)). This
+page documents schema version {version}. `pagetape schema TABLE` prints the same for one table. In
 `pagetape sql` every table is a view with one more column: `tape`, the name of the tape. Only
 `pagetape sql` and the reports have the views under the tables, which are made from them.
 

@@ -19,7 +19,6 @@ import errno
 import json
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -31,7 +30,8 @@ import pyarrow.parquet as pq
 from pagetape import console
 from pagetape.export import stage
 from pagetape.schemas import TABLES, Table
-from pagetape.schemas.tape import Tape, TapeError, stored_schema
+from pagetape.schemas.form import in_batches_of
+from pagetape.schemas.tape import Tape, TapeError, file_metadata
 from pagetape.tapes import cache, output
 from pagetape.tapes.spool import Found
 
@@ -106,24 +106,9 @@ def check_finished(tape: Tape) -> None:
 
 
 def _schema(table: Table, facts: dict[str, Any]) -> pa.Schema:
-    stored = stored_schema(table, facts)
     bools = {column.name for column in table.columns if column.type == "bool"}
-    fields = [f.with_type(pa.bool_()) if f.name in bools else f for f in stored]
-    return pa.schema(fields, stored.metadata)
-
-
-def _groups(tape: Tape, name: str) -> Iterator[pa.Table]:
-    """The rows of a table, a row group at a time."""
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in tape.batches(name):
-        waiting.append(batch)
-        rows += batch.num_rows
-        if rows >= _GROUP_ROWS:
-            yield pa.Table.from_batches(waiting)
-            waiting, rows = [], 0
-    if rows:
-        yield pa.Table.from_batches(waiting)
+    fields = [f.with_type(pa.bool_()) if f.name in bools else f for f in table.arrow]
+    return pa.schema(fields, file_metadata(facts))
 
 
 def _write(tape: Tape, name: str, file: BinaryIO, contents: str) -> None:
@@ -138,8 +123,9 @@ def _write(tape: Tape, name: str, file: BinaryIO, contents: str) -> None:
         "use_dictionary": [column for column in schema.names if column not in encodings],
     }
     with pq.ParquetWriter(file, schema, **options) as writer:
-        for group in _groups(tape, name):
-            writer.write_table(group.cast(schema), row_group_size=_GROUP_ROWS)
+        for batch in in_batches_of(_GROUP_ROWS, tape.batches(name)):
+            group = pa.Table.from_batches([batch]).cast(schema)
+            writer.write_table(group, row_group_size=_GROUP_ROWS)
     file.flush()
     os.fsync(file.fileno())
 

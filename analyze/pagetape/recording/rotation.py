@@ -16,6 +16,7 @@ from pagetape.recording.private import Veil, Veiled
 from pagetape.recording.session import Boundary
 from pagetape.recording.tape_dir import TapeDir
 from pagetape.schemas.tape import Writer
+from pagetape.tapes import output
 from pagetape.tapes.spool import Spool
 
 
@@ -73,6 +74,8 @@ class OneTape:
             with contextlib.suppress(OSError):  # closed before
                 self.path = self.tape.where() or self.path
             self.tape.close()
+            if self._veil and self.path.is_dir():  # else its spool is removed first
+                output.put_in_one_file(self.path)
 
 
 class Rotation:

@@ -116,7 +116,7 @@ class Wanted:
 
     kind: str  # exact, proc, or auto: exact if the machine allows it
     max_ms: float | None = None  # longest hold of a lock or a CPU; None: the default
-    blocks: bool = True  # read kpageflags between segments too
+    blocks: bool = True  # read kpageflags, which only a replay needs
     why_proc: str | None = None  # reason for kind "proc", if the user did not ask for it
 
     def load(self) -> ExactSnapshots | None:
@@ -188,7 +188,8 @@ class _Snapshots:
         if exact is None or exact.how == "proc":
             ts = time.monotonic_ns()
             state = Snapshot.take(self._proc, self._stage, 0, ts)
-        if exact is None or exact.why is not None or self._blocks_s < _AGAIN_S:
+        again = exact is None or exact.why is not None or self._blocks_s < _AGAIN_S
+        if self._wanted.blocks and again:
             state = state.showing(self._first_flags(ts, after=True))
         return self._boundary(state, exact)
 
@@ -220,7 +221,7 @@ class _Snapshots:
         recorder.stop()
         ts = time.monotonic_ns()
         state = Snapshot.take(self._proc, self._stage, 1, ts, flags=flags)
-        if exact is None or exact.why is not None:
+        if self._wanted.blocks and (exact is None or exact.why is not None):
             state = state.showing(read_flags(self._proc, self._stage, 1, ts, after=True))
         return self._boundary(state, exact)
 

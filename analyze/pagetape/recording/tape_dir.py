@@ -11,7 +11,6 @@ import errno
 import fcntl
 import os
 import re
-import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -109,7 +108,7 @@ class TapeDir:
         for path in sizes:
             if total <= self._keep or path == tapes[-1]:
                 break
-            shutil.rmtree(path)
+            temporary.remove(path)
             row = {
                 "at": datetime.now(UTC).isoformat(timespec="seconds"),
                 "tape": path.name,

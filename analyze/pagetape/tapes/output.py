@@ -21,8 +21,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from pagetape.schemas import TABLES
+from pagetape.schemas import TABLES, bundle
 from pagetape.schemas.facts import parse_facts
+from pagetape.schemas.table_file import TableError, read_metadata
 from pagetape.schemas.tape import TapeError, Writer, is_tape
 from pagetape.tapes import temporary
 
@@ -100,14 +101,14 @@ def _is_part(file: Path) -> bool:
 
 
 def is_own(path: Path) -> bool:
-    """Whether a directory is a tape, and has nothing in it that pagetape did not write."""
+    """Whether a path is a tape, and has nothing in it that pagetape did not write."""
     try:
-        return (
-            not path.is_symlink()
-            and _MARK in _head(path / "event.arrow")
-            and all(map(_is_part, path.iterdir()))
-        )
-    except OSError:
+        if path.is_symlink() or not is_tape(path):
+            return False
+        if path.is_dir():
+            return _MARK in _head(path / "event.arrow") and all(map(_is_part, path.iterdir()))
+        return _MARK in read_metadata(bundle.sections(path)["event"])
+    except (OSError, TableError, KeyError):
         return False
 
 
@@ -180,15 +181,34 @@ def whole_tape(
         stack.enter_context(_explained(path, part))
         with Writer(part, facts, over=True) as tape:
             yield tape
-        if durable:
-            temporary.sync(part)
-        if os.path.lexists(path):
-            check_free(path, replace=replace, inputs=inputs)
-            temporary.exchange(part, path)
-        else:
-            temporary.rename_new(part, path)
+        with _in_one_file(part, _beside(path), durable=durable) as file:
+            if os.path.lexists(path):
+                check_free(path, replace=replace, inputs=inputs)
+                temporary.exchange(file, path)
+            else:
+                temporary.rename_new(file, path)
         if durable:
             temporary.sync_directory(path.parent)
+
+
+@contextlib.contextmanager
+def _in_one_file(tape: Path, prefix: str, *, durable: bool = True) -> Iterator[Path]:
+    """A temporary file beside a closed tape that has all of it."""
+    with temporary.temporary(tape.parent, prefix, file_mode=0o600) as file:
+        bundle.write(tape, file)
+        if durable:
+            temporary.sync(file)
+        yield file
+
+
+def put_in_one_file(tape: Path) -> None:
+    """Replace the directory of a closed tape by one file, in one step.
+
+    It stays a directory where that is impossible: on a full disk, or on a filesystem that cannot
+    exchange two names.
+    """
+    with contextlib.suppress(OSError), _in_one_file(tape, _beside(tape)) as file:
+        temporary.swap(file, tape)
 
 
 def _readers(inputs: Iterable[Path]) -> tuple[int, set[int]]:

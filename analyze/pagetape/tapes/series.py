@@ -39,7 +39,8 @@ def is_finished(path: Path) -> bool:
 
 def stored(path: Path) -> int:
     """Bytes of a tape's files."""
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _state(path: Path) -> str:

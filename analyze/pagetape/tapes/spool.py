@@ -28,7 +28,7 @@ from typing import Any
 
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import SPOOL, TapeError, Writer
-from pagetape.tapes import temporary
+from pagetape.tapes import output, temporary
 
 MAX_BYTES = 8 << 30  # default limit of a spool: 90 s of the worst page-fault storm measured
 
@@ -119,12 +119,14 @@ class Spool:
         assert self.writer is not None
         rows = {name: self.writer.nr_rows[name] for name in DECODED}
         head = {"rows": rows, "number": number_of(self.writer.facts)}
+        closed: Path | None = None
         try:
             tape = self.writer.where()
             if tape is None:
                 raise FileNotFoundError(errno.ENOENT, "was removed while it was written")
             if not (tape / SPOOL).exists():  # a new segment
                 # First the spool: with the old checkpoint it fits the new tape, see Found.fitting.
+                closed = self.path.readlink().parent
                 self.path.readlink().rename(tape / SPOOL)
             part = self.path / "checkpoint.part"
             part.write_bytes(json.dumps(head).encode() + b"\n" + state)
@@ -132,6 +134,8 @@ class Spool:
             part.rename(self.path / "checkpoint")
         except OSError as e:
             raise TapeError(e.errno, f"{self.writer.path}: {e.strerror}") from e
+        if closed is not None:
+            output.put_in_one_file(closed)
 
     def __enter__(self) -> Spool:
         return self
@@ -154,6 +158,7 @@ class Spool:
             gone = path.with_name(f".{SPOOL}")
             path.rename(gone)
             shutil.rmtree(gone)
+            output.put_in_one_file(tape)
         by_fd = str(self.path)
         os.close(self.lock)
         self.lock = -1

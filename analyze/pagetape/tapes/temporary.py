@@ -130,13 +130,20 @@ def _rename2(old: Path, new: Path, flags: int) -> None:
         raise OSError(number, os.strerror(number), str(old), None, str(new))
 
 
-def exchange(one: Path, other: Path) -> None:
-    """Exchange two files or directories of one filesystem in one step."""
+def swap(one: Path, other: Path) -> bool:
+    """Exchange two files or directories in one step; False if their filesystem cannot."""
     try:
         _rename2(one, other, _RENAME_EXCHANGE)
     except OSError as e:
         if e.errno not in _UNKNOWN:
             raise
+        return False
+    return True
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Exchange two files or directories of one filesystem, in one step where that is possible."""
+    if not swap(one, other):
         former = one.with_name(f"{one.name}.former")
         other.rename(former)
         one.rename(other)

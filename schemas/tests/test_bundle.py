@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tape in one file: what others read of it, what a cut leaves, and what is refused."""
+
+import re
+import struct
+import types
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagetape.schemas import TABLES, bundle
+from pagetape.schemas.tape import Tape, TapeError, Writer, is_tape
+
+DOCS = Path(__file__).parents[2] / "docs/format.md"
+
+
+def events(nr: int) -> list[dict[str, Any]]:
+    """Events with all that a difference must bear: null frames, frames above 2^32, gaps of more
+    than 4.3 s, and rows of one CPU at one instant."""
+    kinds = [kind.name for kind in TABLES["event"].kinds]
+    return [
+        {
+            "ts": 5_000_000_000 * (i // 50) + i // 3,
+            "cpu": i % 7 % 3,
+            "pid": i % 11,
+            "kind": kinds[i * i % len(kinds)],
+            "flags": i % 5 and 1,
+            "pfn": None if i % 13 == 0 else (i * 7919 % 1000) + (1 << 33) * (i % 17 == 0),
+            "page_order": None if i % 4 == 0 else i % 10,
+            "migratetype": None if i % 6 == 0 else "MOVABLE",
+        }
+        for i in range(nr)
+    ]
+
+
+def reclaims(nr: int) -> list[dict[str, Any]]:
+    kinds = [kind.name for kind in TABLES["reclaim"].kinds]
+    return [
+        {"ts": 3 * i, "cpu": i % 2, "pid": 9, "flags": 0, "at": i, "kind": kinds[i % len(kinds)]}
+        for i in range(nr)
+    ]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A closed tape, with many small batches and one large one."""
+    with Writer(tmp_path / "directory.tape", {"kernel": "6.1.0"}) as tape:
+        tape.rows("event", events(70_000))
+        for first in range(0, 90, 3):
+            tape.rows("reclaim", reclaims(90)[first : first + 3])
+        tape.rows("task", [{"pid": 1, "comm": "one"}])
+    return tmp_path / "directory.tape"
+
+
+@pytest.fixture
+def path(directory: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "a.tape"
+    path.touch()
+    bundle.write(directory, path)
+    return path
+
+
+def same(one: Tape, other: Tape) -> bool:
+    return one.facts == other.facts and all(one.rows(name) == other.rows(name) for name in TABLES)
+
+
+def test_one_file_has_the_rows_of_the_directory(directory: Path, path: Path) -> None:
+    assert is_tape(path) and same(Tape(path), Tape(directory))
+    assert Tape(path).complete and not Tape(path).cut_off
+    assert Tape(path).bytes == path.stat().st_size and Tape(path).files == [path]
+
+
+def test_any_zip_program_unpacks_it_into_a_tape(
+    directory: Path, path: Path, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        archive.extractall(tmp_path / "unpacked.tape")
+    assert same(Tape(tmp_path / "unpacked.tape"), Tape(directory))
+
+
+def test_equal_tapes_are_equal_bytes(directory: Path, path: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again.tape"
+    again.touch()
+    bundle.write(directory, again)
+    assert again.read_bytes() == path.read_bytes()
+
+
+def test_small_batches_become_one(directory: Path, path: Path) -> None:
+    assert len(list(Tape(directory).batches("reclaim"))) == 31
+    assert len(list(Tape(path).batches("reclaim"))) == 1
+    assert len(list(Tape(path).batches("event"))) == len(list(Tape(directory).batches("event")))
+
+
+def reader() -> Any:
+    """The reader that docs/format.md shows."""
+    found = re.search(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    assert found and len(found[1].splitlines()) <= 60 and "import pagetape" not in found[1]
+    module = types.ModuleType("reader")
+    exec(compile(found[1], str(DOCS), "exec"), module.__dict__)
+    return module
+
+
+def test_the_reader_of_the_docs_has_every_row(path: Path) -> None:
+    facts, tables = reader().tables(path)
+    assert facts == {"kernel": "6.1.0"}
+    for name, batches in tables.items():
+        rows = [
+            dict(zip(batch, values, strict=True))
+            for batch in batches
+            for values in zip(*(one.to_pylist() for one in batch.values()), strict=True)
+        ]
+        assert rows == Tape(path).rows(name), name
+
+
+def test_the_reader_of_the_docs_reads_an_empty_tape(tmp_path: Path) -> None:
+    with Writer(tmp_path / "d.tape", {}):
+        pass
+    path = tmp_path / "a.tape"
+    path.touch()
+    bundle.write(tmp_path / "d.tape", path)
+    facts, tables = reader().tables(path)
+    assert facts == {} and not any(len(one) for one in tables["event"][0].values())
+    assert Tape(path).rows("event") == []
+
+
+def test_a_cut_keeps_all_small_tables_and_the_first_events(path: Path) -> None:
+    data = path.read_bytes()
+    rows = {name: Tape(path).rows(name) for name in ("event", "reclaim", "task")}
+    last = data.index(b"PK\1\2")  # after the events, which end with a footer
+    found = []
+    for end in range(last - 1, data.index(b"event.arrow") + 5000, -999):
+        path.write_bytes(data[:end])
+        cut = Tape(path)
+        assert cut.cut_off == ("event",) and not cut.complete
+        assert {name: cut.rows(name) for name in ("reclaim", "task")} == {
+            name: rows[name] for name in ("reclaim", "task")
+        }
+        found.append(cut.num_rows("event"))
+        assert cut.rows("event") == rows["event"][: found[-1]]
+    assert set(found) == {70_000, 65_536, 0}
+
+
+def test_every_cut_is_read_or_refused_in_one_line(path: Path) -> None:
+    data = path.read_bytes()
+    for size in (*range(0, 5000, 61), *range(len(data) - 900, len(data), 37)):
+        path.write_bytes(data[:size])
+        try:
+            Tape(path).num_rows("event")
+        except TapeError as e:
+            assert "\n" not in str(e) and str(path) in str(e)
+
+
+def test_a_cut_before_the_events_says_so(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:2000])
+    with pytest.raises(TapeError, match=r"cut off, or not a tape \(no event.arrow in it\)"):
+        Tape(path)
+
+
+def entries(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def repacked(path: Path, found: dict[str, bytes], how: int) -> None:
+    with zipfile.ZipFile(path, "w", how) as archive:
+        for name, data in found.items():
+            archive.writestr(name, data)
+
+
+def test_a_tape_that_was_compressed_again_names_the_next_step(path: Path) -> None:
+    repacked(path, entries(path), zipfile.ZIP_DEFLATED)
+    with pytest.raises(TapeError, match="has 'event' compressed or streamed; zip -0 stores it"):
+        Tape(path)
+
+
+def test_a_tape_that_was_stored_again_is_the_same(directory: Path, path: Path) -> None:
+    repacked(path, entries(path) | {"notes.txt": b"mine"}, zipfile.ZIP_STORED)
+    assert same(Tape(path), Tape(directory))
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_table_twice_is_refused(path: Path) -> None:
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("task.arrow", b"")
+    with pytest.raises(TapeError, match="has the table 'task' twice"):
+        Tape(path)
+
+
+def test_bytes_between_entries_are_refused(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    at = data.index(b"PK\3\4", 4)
+    data[at : at + 4] = b"what"
+    path.write_bytes(data)
+    with pytest.raises(TapeError, match=f"is damaged at byte {at:,}: no entry begins there"):
+        Tape(path)
+
+
+@pytest.mark.parametrize(("damage", "why"), [(5, "the 1 bytes that its entry names"), (0, "Error")])
+def test_a_damaged_small_entry_is_refused(path: Path, damage: int, why: str) -> None:
+    """`task` is deflated: its size is wrong, or its bytes are."""
+    data = bytearray(path.read_bytes())
+    name = data.index(b"task.arrow")
+    if damage:
+        data[name - 8 : name - 4] = struct.pack("<I", 1)
+    else:
+        data[name + 14 : name + 40] = bytes(26)
+    path.write_bytes(data)
+    with pytest.raises(TapeError, match=rf"table 'task' .*{why}"):
+        Tape(path).table("task")

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Event tables in groups: every row comes back, in its order, whatever its values are."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pagetape.schemas import TABLES, Column
+from pagetape.schemas.form import BATCH_ROWS, form_of, plain_form
+from pagetape.schemas.tape import Tape, TapeError, Writer, file_metadata
+
+GROUPED = [name for name, table in TABLES.items() if table.group]
+
+
+def values(column: Column) -> st.SearchStrategy[Any]:
+    """Values of a column: few that are equal, some at the ends of its range, and nulls."""
+    if column.labels:
+        some: st.SearchStrategy[Any] = st.sampled_from(column.labels[:3])
+    else:
+        wide = [
+            value for value in (0, 1, -1, 1 << 20, 1 << 33, (1 << 64) - 1) if column.fits(value)
+        ]
+        some = st.sampled_from(wide)
+    return st.none() | some if column.null else some
+
+
+def batches(name: str) -> st.SearchStrategy[list[list[dict[str, Any]]]]:
+    row = st.fixed_dictionaries({column.name: values(column) for column in TABLES[name].columns})
+    return st.lists(st.lists(row, max_size=20), max_size=4)
+
+
+@pytest.mark.parametrize("name", GROUPED)
+@given(data=st.data())
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_rows_come_back(tmp_path: Path, name: str, data: st.DataObject) -> None:
+    rows = data.draw(batches(name))
+    with Writer(tmp_path / "a.tape", {}, replace=True) as tape:
+        for some in rows:
+            tape.rows(name, some)
+    there = Tape(tmp_path / "a.tape")
+    assert there.rows(name) == [row for some in rows for row in some]
+    names = data.draw(st.lists(st.sampled_from(TABLES[name].arrow.names), min_size=1, unique=True))
+    chosen = [batch.to_pylist() for batch in there.batches(name, names)]
+    assert [row for some in chosen for row in some] == [
+        {column: row[column] for column in names} for some in rows for row in some
+    ]
+
+
+def big(name: str, nr: int) -> pa.RecordBatch:
+    """`nr` rows of a table, with one CPU per row: each is a group of its own."""
+    rows = TABLES[name].batch(
+        [{"ts": 7, "cpu": 0, "pid": 1, "kind": TABLES[name].kinds[0].name, "flags": 0, "at": 0}]
+    )
+    arrays = [array.take(pa.array([0] * nr)) for array in rows.columns]
+    arrays[1] = pa.array([i % (1 << 16) for i in range(nr)], pa.uint16())
+    return pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
+
+
+def test_the_most_groups_of_a_batch_come_back() -> None:
+    form, batch = form_of("event"), big("event", BATCH_ROWS)
+    (stored,) = form.stored(batch, 1 << 20)
+    assert form.arrays(stored, list(range(len(batch.columns)))) == batch.columns
+
+
+def test_a_sliced_batch_comes_back() -> None:
+    form, batch = form_of("event"), big("event", 3 * BATCH_ROWS).slice(77, 2 * BATCH_ROWS)
+    pieces = list(form.stored(batch, 1 << 20))
+    assert [one.num_rows for one in pieces] == [BATCH_ROWS] * 2
+    fields = form.chosen([1])
+    back = [form.arrays(one.select(fields), [1])[0] for one in pieces]
+    assert pa.chunked_array(back).equals(pa.chunked_array([batch["cpu"]]))
+
+
+def test_times_of_one_instant_keep_their_order(tmp_path: Path) -> None:
+    kinds = [kind.name for kind in TABLES["event"].kinds]
+    rows = [{"ts": 5, "cpu": 1, "pid": i, "kind": kinds[i * i % 5], "flags": 0} for i in range(100)]
+    with Writer(tmp_path / "a.tape", {}) as tape:
+        tape.rows("event", rows)
+    assert [row["pid"] for row in Tape(tmp_path / "a.tape").rows("event")] == list(range(100))
+
+
+def stored(path: Path, batch: pa.RecordBatch) -> Path:
+    """A tape whose events are one stored batch."""
+    with Writer(path, {}):
+        pass
+    schema = batch.schema.with_metadata(file_metadata({}))
+    with pa.ipc.new_file(str(path / "event.arrow"), schema) as file:
+        file.write_batch(batch)
+    return path
+
+
+def test_a_batch_with_too_many_rows_is_refused(tmp_path: Path) -> None:
+    (one,) = form_of("event").stored(big("event", 2), 1 << 20)
+    many = one.take(pa.array([0] * (BATCH_ROWS + 1)))
+    with pytest.raises(TapeError, match="is damaged: 65,537 rows in one batch"):
+        Tape(stored(tmp_path / "a.tape", many)).table("event")
+
+
+@pytest.mark.parametrize("name", ["group_0", "ts_2", "pfn_high"])
+def test_a_null_in_a_part_of_a_column_is_refused(tmp_path: Path, name: str) -> None:
+    (one,) = form_of("event").stored(big("event", 2), 1 << 20)
+    at = one.schema.get_field_index(name)
+    damaged = one.set_column(
+        at, one.schema.field(at), pa.array([None, 1], one.schema.field(at).type)
+    )
+    with pytest.raises(TapeError, match=f"nulls in column '{name}'"):
+        Tape(stored(tmp_path / "a.tape", damaged)).table("event")
+
+
+def test_a_file_that_ends_within_a_column_is_refused(tmp_path: Path) -> None:
+    (one,) = form_of("event").stored(big("event", 2), 1 << 20)
+    cut = one.select(one.schema.names[: one.schema.get_field_index("ts_2")])
+    with pytest.raises(TapeError, match="has other columns: 4, not"):
+        Tape(stored(tmp_path / "a.tape", cut)).table("event")
+
+
+def test_events_of_version_2_are_not_in_groups(tmp_path: Path) -> None:
+    batch = big("event", 3)
+    path = stored(tmp_path / "a.tape", batch)
+    assert Tape(path).table("event") == pa.Table.from_batches([batch])
+    assert plain_form("event").schema == TABLES["event"].arrow
