@@ -308,7 +308,7 @@ def test_every_example_of_the_page_works(tmp_path: Path, monkeypatch: pytest.Mon
     page = (ROOT / "docs/reports.md").read_text()
     names: dict[str, Any] = {}
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    assert len(blocks) > 6
+    assert len(blocks) > 1
     for block in blocks:
         run_cell(block, names)
 
