@@ -29,7 +29,8 @@ _INTRODUCTION = """<!-- Written by `pagetape schema --markdown`. Do not edit. --
 # Tables of a tape
 
 A tape is a file `NAME.tape` with an Arrow IPC file for each table ([format.md](format.md)). This
-page documents schema version {version}. `pagetape schema TABLE` prints the same for one table. In
+page documents schema version {version}. Every tape has {required}; it may be without the others.
+`pagetape schema TABLE` prints the same for one table. In
 `pagetape sql` every table is a view with one more column: `tape`, the name of the tape. Only
 `pagetape sql` and the reports have the views under the tables, which are made from them.
 
@@ -174,7 +175,7 @@ def _markdown(
 ) -> Iterator[str]:
     """The section of a table. `enums` has the table that lists each enum, and gets the new ones."""
     yield f"## {table.name}"
-    yield _cell(table.doc) + ("" if table.required else " A tape may be without this table.")
+    yield _cell(table.doc)
     yield _markdown_lines(list(map(_line, table.columns)), shared)
     if table.kinds:
         kinds = [f"- `{k.name}` ({', '.join(k.tracepoints)}): {_cell(k.doc)}" for k in table.kinds]
@@ -195,7 +196,8 @@ def _markdown_view(view: query.Query) -> Iterator[str]:
 
 def _page() -> Iterator[str]:
     """The whole page docs/schema.md, in parts."""
-    yield _INTRODUCTION.format(version=VERSION).rstrip()
+    required = ", ".join(f"`{table.name}`" for table in TABLES.values() if table.required)
+    yield _INTRODUCTION.format(version=VERSION, required=required).rstrip()
     shared = _shared()
     yield "## Columns of several tables"
     yield _markdown_lines(shared)
