@@ -177,21 +177,23 @@ def _margin(errors: Sequence[float]) -> float:
 
 def write_margins(found: dict[str, dict[str, float]], numbers: dict[str, int]) -> None:
     """Write these margins into calibration.toml; those of other kinds stay."""
-    former = tomllib.loads(SOURCE.read_text("utf-8"))
-    found = former["margins"] | found
-    numbers = former["recordings"] | numbers
+    found = interval.margins() | found
+    numbers = tomllib.loads(SOURCE.read_text("utf-8"))["recordings"] | numbers
+    metrics = dict.fromkeys(metric for those in found.values() for metric in those)
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
         "# Written by `make calibration`. Do not edit.",
         "#",
-        "# How far intervals are widened beyond the members' 10 to 90 %, by kind of recording and",
-        "# metric: as a logarithm of (count + 5), for units of 1/1000 as a number.",
+        "# How far intervals are widened beyond the members' 10 to 90 %, by metric and kind of",
+        "# recording: as a logarithm of (count + 5), for units of 1/1000 as a number.",
         "",
         "[recordings]  # of the calibration",
         *(f"{kind} = {nr}" for kind, nr in numbers.items()),
     ]
-    for kind, those in found.items():
-        lines += ["", f"[margins.{kind}]", *(f'"{metric}" = {m}' for metric, m in those.items())]
+    lines += ["", "[margins]"]
+    for metric in metrics:
+        row = ", ".join(f"{kind} = {found[kind][metric]}" for kind in found if metric in found[kind])
+        lines.append(f'"{metric}" = {{ {row} }}')
     text = "\n".join(lines) + "\n"
     for path in {SOURCE, MARGINS}:  # the installed one, to check with
         path.write_text(text, "utf-8")

@@ -97,7 +97,11 @@ class Ratio:
 def margins() -> dict[str, dict[str, float]]:
     """The margins by kind of recording and metric."""
     text = resources.files("pagetape.asking").joinpath("calibration.toml").read_text("utf-8")
-    return {kind: tomllib.loads(text)["margins"][kind] for kind in (*KINDS, FEEDBACK)}
+    rows = tomllib.loads(text)["margins"].items()
+    return {
+        kind: {metric: row[kind] for metric, row in rows if kind in row}
+        for kind in (*KINDS, FEEDBACK)
+    }
 
 
 def kind_of(recording: str, reclaim: str | None) -> str:
