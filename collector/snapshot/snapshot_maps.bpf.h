@@ -19,88 +19,30 @@
 
 struct control control;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, SNAPSHOT_MAX_ZONES);
-	__type(key, __u32);
-	__type(value, struct zone_place);
-} places SEC(".maps");
+/* An array that user space maps; snapshot_load.c knows how many entries it needs. */
+#define MAPPED_ARRAY(name, entries, entry)                                                         \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
+		__uint(map_flags, BPF_F_MMAPABLE);                                                 \
+		__uint(max_entries, entries);                                                      \
+		__type(key, __u32);                                                                \
+		__type(value, entry);                                                              \
+	} name SEC(".maps")
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct zone_image);
-} zones SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct pcp_image);
-} pcps SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct section_image);
-} sections SEC(".maps");
-
-/* Addresses of the entries of all walked lists. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} nodes SEC(".maps");
+MAPPED_ARRAY(places, SNAPSHOT_MAX_ZONES, struct zone_place);
+MAPPED_ARRAY(zones, 1, struct zone_image);
+MAPPED_ARRAY(pcps, 1, struct pcp_image);
+MAPPED_ARRAY(sections, 1, struct section_image);
+MAPPED_ARRAY(nodes, 1, __u64); /* addresses of the entries of all walked lists */
 
 /* Of a precopied snapshot. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct page_bits);
-} page_bits SEC(".maps");
+MAPPED_ARRAY(page_bits, 1, struct page_bits);
+MAPPED_ARRAY(section_bits, 1, __u64); /* by memory section: its first element of page_bits */
+MAPPED_ARRAY(touches, 1, struct touch);
+MAPPED_ARRAY(claims, 1, struct claim);
+MAPPED_ARRAY(segments, 1, struct segment);
 
-/* By memory section: its first element of page_bits. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} section_bits SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct touch);
-} touches SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct claim);
-} claims SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct segment);
-} segments SEC(".maps");
+MAPPED_ARRAY(percpu_offset, 1, __u64);
 
 /* Only for the address of each CPU's per-cpu area. */
 struct {
@@ -109,14 +51,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } probe SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} percpu_offset SEC(".maps");
 
 static __u64 read_u64(__u64 address)
 {
