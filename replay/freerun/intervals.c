@@ -77,7 +77,8 @@ static bool tick(struct replay *r)
 	return busy;
 }
 
-void intervals_start(struct replay *r, uint64_t ts)
+/* Start the clocks at `ts`, the time of the first request. */
+static void start(struct replay *r, uint64_t ts)
 {
 	uint64_t interval = r->run.config.interval_ns;
 
@@ -96,7 +97,7 @@ void intervals_advance(struct replay *r, uint64_t ts)
 	bool busy = true, quiet = false;
 
 	if (!r->next_tick)
-		intervals_start(r, ts);
+		start(r, ts);
 	while (ts >= r->next_tick || ts >= r->interval_end) {
 		/* Skip the idle time while no CPU has work. */
 		if (r->next_tick < r->interval_end) {

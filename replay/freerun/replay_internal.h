@@ -48,9 +48,6 @@ struct replay {
 	struct wrong_page wrong_page;
 };
 
-/* Start the clocks at `ts`, the time of the first request. */
-void intervals_start(struct replay *r, uint64_t ts);
-
 /* Play what is due before `ts`: ticks, ends of intervals, samples. */
 void intervals_advance(struct replay *r, uint64_t ts);
 

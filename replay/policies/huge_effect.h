@@ -4,14 +4,18 @@
  */
 #pragma once
 
+#include "policy.h"
 #include "policy_effect.h"
 
-static inline void huge_plan_effect(struct policy_effect *effect, const struct counters *total)
+static inline void huge_plan_effect(struct policy *self, const struct model *m,
+				    const struct counters *total, struct policy_effect *effect)
 {
 	uint64_t served = total->thp_local + total->thp_remote;
 	uint64_t failed =
 		total->thp_below_watermark + total->thp_fragmented + total->thp_no_compaction;
 
+	(void)self;
+	(void)m;
 	if (!served && !failed)
 		effect_never(effect, "no fault asked for a huge page");
 	else

@@ -49,14 +49,6 @@ static bool order_walk(struct policy *self, struct huge_plan *plan)
 	return true;
 }
 
-static void effect_on_faults(struct policy *self, const struct model *m,
-			     const struct counters *total, struct policy_effect *effect)
-{
-	(void)self;
-	(void)m;
-	huge_plan_effect(effect, total);
-}
-
 static const char *const modes[] = {"node_first", "order_first", "thisnode", "guest", NULL};
 
 static const struct policy_param params[] = {
@@ -73,5 +65,5 @@ const struct policy_ops order_walk_policy = {
 	.state_size = sizeof(struct order_walk),
 	.params = params,
 	.huge_plan = order_walk,
-	.effect = effect_on_faults,
+	.effect = huge_plan_effect,
 };

@@ -41,14 +41,6 @@ static bool thp_numa(struct policy *self, struct huge_plan *plan)
 	return true;
 }
 
-static void effect_on_faults(struct policy *self, const struct model *m,
-			     const struct counters *total, struct policy_effect *effect)
-{
-	(void)self;
-	(void)m;
-	huge_plan_effect(effect, total);
-}
-
 static const char *const modes[] = {"thisnode", "spill", "local_then_spill_noretry",
 				    "local_then_spill", NULL};
 
@@ -66,5 +58,5 @@ const struct policy_ops thp_numa_policy = {
 	.state_size = sizeof(struct thp_numa),
 	.params = params,
 	.huge_plan = thp_numa,
-	.effect = effect_on_faults,
+	.effect = huge_plan_effect,
 };

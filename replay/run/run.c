@@ -91,6 +91,16 @@ int run_start(struct run *run, struct error *err)
 	return observer ? observer->start(observer->self, run->model, err) : 0;
 }
 
+/* -ENOMEM if rows of an output list were lost. */
+static int outputs_error(const struct run *run, struct error *err)
+{
+	int ret = 0;
+
+	for (int i = 0; i < run->nr_outputs && !ret; i++)
+		ret = output_error(run->outputs[i], err);
+	return ret;
+}
+
 int run_feed(struct run *run, const struct event_columns *columns, size_t nr, run_rows_fn *rows,
 	     void *self, struct error *err)
 {
@@ -110,7 +120,7 @@ int run_feed(struct run *run, const struct event_columns *columns, size_t nr, ru
 	}
 	run->rows += nr;
 	run->loop_seconds += cpu_seconds() - begin;
-	return ret ? ret : run_outputs_error(run, err);
+	return ret ? ret : outputs_error(run, err);
 }
 
 uint64_t run_end(const struct run *run)
@@ -132,16 +142,7 @@ int run_finish(struct run *run, struct error *err)
 	if (observer)
 		observer->end(observer->self, run->model);
 	run->finished = true;
-	return run_outputs_error(run, err);
-}
-
-int run_outputs_error(const struct run *run, struct error *err)
-{
-	int ret = 0;
-
-	for (int i = 0; i < run->nr_outputs && !ret; i++)
-		ret = output_error(run->outputs[i], err);
-	return ret;
+	return outputs_error(run, err);
 }
 
 struct batch *run_read(struct run *run)

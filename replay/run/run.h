@@ -90,9 +90,6 @@ uint64_t run_end(const struct run *run);
 /* End of the tape: the output lists may be read to their end. -EINVAL on a second call. */
 int run_finish(struct run *run, struct error *err);
 
-/* -ENOMEM if rows of an output list were lost. */
-int run_outputs_error(const struct run *run, struct error *err);
-
 /* A finished batch of any output list, or NULL. Valid until the next call: export or read it first.
  */
 struct batch *run_read(struct run *run);
