@@ -18,7 +18,7 @@ SOURCES := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*' -not -path
 	   pyproject.toml meson.build
 C_FILES  = $(shell find $(ROOMS) -name '*.[ch]')
 STEP    := $(PYTHON) .ci/step.py
-GROUPS  := bench boosts calibration calibration-r1 feedback fidelity kswapd-sleep reliability validation
+GROUPS  := bench calibration calibration-r1 feedback fidelity kswapd-sleep reliability validation
 LINTS   := lint-python lint-c lint-spelling lint-types lint-imports
 
 # The runs of pytest below share the tests that the first one has compiled.
@@ -144,7 +144,7 @@ lab: setup		## measure pagetape, and write docs/how-good.md; MEASURE='accuracy k
 
 bench: profiled		## `make lab` of the benchmarks; each figure beside a peer or a limit of the same run
 
-# The groups by their names. boosts and validation change sysctls of this machine, and restore them.
+# The groups by their names. validation changes sysctls of this machine, and restores them.
 $(GROUPS): setup
 	@$(MAKE) --no-print-directory lab MEASURE=$@
 

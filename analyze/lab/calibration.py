@@ -192,7 +192,9 @@ def write_margins(found: dict[str, dict[str, float]], numbers: dict[str, int]) -
     ]
     lines += ["", "[margins]"]
     for metric in metrics:
-        row = ", ".join(f"{kind} = {found[kind][metric]}" for kind in found if metric in found[kind])
+        row = ", ".join(
+            f"{kind} = {found[kind][metric]}" for kind in found if metric in found[kind]
+        )
         lines.append(f'"{metric}" = {{ {row} }}')
     text = "\n".join(lines) + "\n"
     for path in {SOURCE, MARGINS}:  # the installed one, to check with

@@ -16,12 +16,11 @@ It prints the wall time of whole commands, the best of N. A first command prepar
 
 from __future__ import annotations
 
-import argparse
 import os
 import runpy
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -62,8 +61,7 @@ def run(words: Sequence[object], cache: Path) -> tuple[float, int]:
     return time.monotonic() - begin, usage.ru_maxrss * 1024
 
 
-def measure(tape: Path, given: argparse.Namespace, directory: Path) -> dict[str, Any]:
-    repeat = given.repeat
+def measure(tape: Path, repeat: int, directory: Path) -> dict[str, Any]:
     cpus = len(os.sched_getaffinity(0))
     cache = directory / "cache"
     counter = iter(range(1_000_000))
@@ -99,7 +97,7 @@ def measure(tape: Path, given: argparse.Namespace, directory: Path) -> dict[str,
     ]
     return {
         "events": events,
-        "repeat": given.repeat,
+        "repeat": repeat,
         "speed-up": best["one"] / best["all"],
         "bytes of the tape": opened.bytes,
         "bytes of the page frames of a model": 16 * sum(zone["spanned"] for zone in zones),
@@ -107,22 +105,17 @@ def measure(tape: Path, given: argparse.Namespace, directory: Path) -> dict[str,
     }
 
 
-def on(
-    doc: str | None,
-    measure: Callable[[Path, argparse.Namespace, Path], dict[str, Any]],
-    **more: int,
-) -> None:
-    """Measure on the tape of the command line, or on the storm; `more` are options with values."""
-    parser = program.parser(doc)
+def main() -> None:
+    """Measure on the tape of the command line, or on the storm."""
+    parser = program.parser(__doc__)
     parser.add_argument("tape", nargs="?", type=Path)
-    for name, value in ({"repeat": 3} | more).items():
-        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--repeat", type=int, default=3)
     given = parser.parse_args()
     with TemporaryDirectory(dir="/var/tmp") as name:
         directory = Path(name)
         tape = given.tape or storm(directory / "storm.tape")
-        program.give(measure(tape, given, directory))
+        program.give(measure(tape, given.repeat, directory))
 
 
 if __name__ == "__main__":
-    on(__doc__, measure)
+    main()
