@@ -110,3 +110,10 @@ static inline void set_valid(uint8_t *bitmap, size_t i)
 {
 	bitmap[i >> 3] |= (uint8_t)(1u << (i & 7));
 }
+
+/* The value of a nullable column in row i. */
+#define SET_VALUE(columns, column, i, value)                                                       \
+	do {                                                                                       \
+		(columns)->column[i] = (value);                                                    \
+		set_valid((columns)->column##_valid, i);                                           \
+	} while (0)

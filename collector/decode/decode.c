@@ -303,14 +303,10 @@ static bool add_stack(struct decoder *d, const struct format *f, int cpu, uint64
 	to->ts[i] = ts;
 	to->cpu[i] = (uint16_t)cpu;
 	to->pid[i] = pid;
-	if (last->what == PAGE_EVENT && last->pid == pid) {
-		to->event_ts[i] = last->ts;
-		set_valid(to->event_ts_valid, i);
-	}
-	if (stack != STACK_UNKNOWN) {
-		to->stack[i] = stack;
-		set_valid(to->stack_valid, i);
-	}
+	if (last->what == PAGE_EVENT && last->pid == pid)
+		SET_VALUE(to, event_ts, i, last->ts);
+	if (stack != STACK_UNKNOWN)
+		SET_VALUE(to, stack, i, stack);
 	batch->nr = i + 1;
 	return true;
 }

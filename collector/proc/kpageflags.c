@@ -122,8 +122,8 @@ static int end_pageblock(struct walk *w, struct error *err)
 		to->migratetype[i] = w->nr_unmovable > w->nr_movable ? MIGRATETYPE_UNMOVABLE
 								     : MIGRATETYPE_MOVABLE;
 		to->guessed[i] = 1;
-		to->nr_movable[i] = (uint16_t)(w->nr_lru < UINT16_MAX ? w->nr_lru : UINT16_MAX);
-		set_valid(to->nr_movable_valid, i);
+		SET_VALUE(to, nr_movable, i,
+			  (uint16_t)(w->nr_lru < UINT16_MAX ? w->nr_lru : UINT16_MAX));
 	}
 	w->nr_present = w->nr_blank = w->nr_movable = w->nr_unmovable = w->nr_lru = 0;
 	return 0;

@@ -67,8 +67,8 @@ static void add_free_area(struct writer *w, uint32_t z, uint32_t nr, uint32_t bl
 	to->ts[row] = w->out->cut_ns;
 	to->node[row] = w->zones[z].node;
 	to->zone[row] = w->zones[z].zone;
-	to->migratetype[row] = migratetype(&w->im->control->layout, nr % SNAPSHOT_MAX_TYPES);
-	set_valid(to->migratetype_valid, row);
+	SET_VALUE(to, migratetype, row,
+		  migratetype(&w->im->control->layout, nr % SNAPSHOT_MAX_TYPES));
 	to->page_order[row] = (uint8_t)(nr / SNAPSHOT_MAX_TYPES);
 	to->nr_free[row] = blocks;
 	to->capped[row] = false;

@@ -89,10 +89,8 @@ static void add_zone(struct writer *w, uint32_t z, uint64_t pages)
 	to->wmark_min[row] = read_long(zone, l->zone._watermark, 0);
 	to->wmark_low[row] = read_long(zone, l->zone._watermark, 1);
 	to->wmark_high[row] = read_long(zone, l->zone._watermark, 2);
-	if (l->zone._watermark.size > 3 * sizeof(uint64_t)) {
-		to->wmark_promo[row] = read_long(zone, l->zone._watermark, 3);
-		set_valid(to->wmark_promo_valid, row);
-	}
+	if (l->zone._watermark.size > 3 * sizeof(uint64_t))
+		SET_VALUE(to, wmark_promo, row, read_long(zone, l->zone._watermark, 3));
 	SET_IF(l->zone.watermark_boost, to, boost, row, read_field(zone, l->zone.watermark_boost));
 	for (int i = 0; i < NR_ZONE; i++)
 		reserve[i][row] = 0;

@@ -90,18 +90,12 @@ static void write_side(const struct event_counts *t, const struct side_counts *s
 			columns->kind[i] = (uint8_t)kind;
 			columns->events[i] = side->nr[kind][order].events;
 			columns->without_page[i] = side->nr[kind][order].without_page;
-			if (order != NO_ORDER) {
-				columns->page_order[i] = (uint8_t)order;
-				set_valid(columns->page_order_valid, i);
-			}
-			if (kind == EVENT_KIND_ALLOC_ZONE_LOCKED || kind == EVENT_KIND_PCPU_DRAIN) {
-				columns->runs[i] = side->nr[kind][order].runs;
-				set_valid(columns->runs_valid, i);
-			}
-			if (t->threads.nr) {
-				columns->recorder[i] = side == &t->recorder;
-				set_valid(columns->recorder_valid, i);
-			}
+			if (order != NO_ORDER)
+				SET_VALUE(columns, page_order, i, (uint8_t)order);
+			if (kind == EVENT_KIND_ALLOC_ZONE_LOCKED || kind == EVENT_KIND_PCPU_DRAIN)
+				SET_VALUE(columns, runs, i, side->nr[kind][order].runs);
+			if (t->threads.nr)
+				SET_VALUE(columns, recorder, i, side == &t->recorder);
 		}
 }
 

@@ -25,19 +25,11 @@ static struct event_columns *event_row(struct events *e, const struct moment *no
 	columns->pid[i] = now->pid;
 	columns->kind[i] = (uint8_t)kind;
 	columns->flags[i] = now->flags;
-	if (pfn != NO_PFN) {
-		columns->pfn[i] = (uint64_t)pfn;
-		set_valid(columns->pfn_valid, i);
-	}
+	if (pfn != NO_PFN)
+		SET_VALUE(columns, pfn, i, (uint64_t)pfn);
 	*row = i;
 	return columns;
 }
-
-#define SET(column, value)                                                                         \
-	do {                                                                                       \
-		columns->column[i] = (value);                                                      \
-		set_valid(columns->column##_valid, i);                                             \
-	} while (0)
 
 void write_alloc(struct events *e, const struct moment *now, int64_t pfn, int order,
 		 uint32_t gfp_flags, int migratetype)
@@ -47,9 +39,9 @@ void write_alloc(struct events *e, const struct moment *now, int64_t pfn, int or
 
 	if (!columns)
 		return;
-	SET(page_order, (uint8_t)order);
-	SET(migratetype, (uint8_t)migratetype);
-	SET(gfp_flags, gfp_flags);
+	SET_VALUE(columns, page_order, i, (uint8_t)order);
+	SET_VALUE(columns, migratetype, i, (uint8_t)migratetype);
+	SET_VALUE(columns, gfp_flags, i, gfp_flags);
 }
 
 void write_free(struct events *e, const struct moment *now, int64_t pfn, int order)
@@ -59,7 +51,7 @@ void write_free(struct events *e, const struct moment *now, int64_t pfn, int ord
 
 	if (!columns)
 		return;
-	SET(page_order, (uint8_t)order);
+	SET_VALUE(columns, page_order, i, (uint8_t)order);
 }
 
 void write_free_batched(struct events *e, const struct moment *now, int64_t pfn)
@@ -78,10 +70,10 @@ void write_zone_locked(struct events *e, const struct moment *now, int64_t pfn, 
 
 	if (!columns)
 		return;
-	SET(page_order, (uint8_t)order);
-	SET(migratetype, (uint8_t)migratetype);
+	SET_VALUE(columns, page_order, i, (uint8_t)order);
+	SET_VALUE(columns, migratetype, i, (uint8_t)migratetype);
 	if (refill >= 0)
-		SET(percpu_refill, (uint8_t)refill);
+		SET_VALUE(columns, percpu_refill, i, (uint8_t)refill);
 }
 
 void write_pcpu_drain(struct events *e, const struct moment *now, int64_t pfn, int order,
@@ -92,8 +84,8 @@ void write_pcpu_drain(struct events *e, const struct moment *now, int64_t pfn, i
 
 	if (!columns)
 		return;
-	SET(page_order, (uint8_t)order);
-	SET(migratetype, (uint8_t)migratetype);
+	SET_VALUE(columns, page_order, i, (uint8_t)order);
+	SET_VALUE(columns, migratetype, i, (uint8_t)migratetype);
 }
 
 void write_extfrag(struct events *e, const struct moment *now, const struct extfrag *extfrag)
@@ -104,9 +96,9 @@ void write_extfrag(struct events *e, const struct moment *now, const struct extf
 
 	if (!columns)
 		return;
-	SET(page_order, (uint8_t)extfrag->alloc_order);
-	SET(migratetype, (uint8_t)extfrag->alloc_migratetype);
-	SET(fallback_order, (uint8_t)extfrag->fallback_order);
-	SET(fallback_migratetype, (uint8_t)extfrag->fallback_migratetype);
-	SET(change_ownership, extfrag->change_ownership);
+	SET_VALUE(columns, page_order, i, (uint8_t)extfrag->alloc_order);
+	SET_VALUE(columns, migratetype, i, (uint8_t)extfrag->alloc_migratetype);
+	SET_VALUE(columns, fallback_order, i, (uint8_t)extfrag->fallback_order);
+	SET_VALUE(columns, fallback_migratetype, i, (uint8_t)extfrag->fallback_migratetype);
+	SET_VALUE(columns, change_ownership, i, extfrag->change_ownership);
 }

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emit_rows.h"
 
-#define SET(column, value)                                                                         \
-	do {                                                                                       \
-		columns->column[i] = (value);                                                      \
-		set_valid(columns->column##_valid, i);                                             \
-	} while (0)
-
 void emit_reclaim(const struct row_outputs *rows, const struct reclaim_row *row)
 {
 	const struct moment *now = &rows->model->now;
@@ -25,18 +19,18 @@ void emit_reclaim(const struct row_outputs *rows, const struct reclaim_row *row)
 	columns->at[i] = rows->model->events ? rows->model->events->rows : 0;
 	columns->kind[i] = (uint8_t)row->kind;
 	if (row->node >= 0)
-		SET(node, (int16_t)row->node);
+		SET_VALUE(columns, node, i, (int16_t)row->node);
 	if (row->zone >= 0)
-		SET(zone, (uint8_t)row->zone);
+		SET_VALUE(columns, zone, i, (uint8_t)row->zone);
 	if (row->order >= 0)
-		SET(page_order, (int8_t)row->order);
+		SET_VALUE(columns, page_order, i, (int8_t)row->order);
 	if (row->kind == RECLAIM_KIND_WAKEUP_KSWAPD ||
 	    row->kind == RECLAIM_KIND_DIRECT_RECLAIM_BEGIN ||
 	    row->kind == RECLAIM_KIND_NODE_RECLAIM_BEGIN)
-		SET(gfp_flags, row->gfp_flags);
+		SET_VALUE(columns, gfp_flags, i, row->gfp_flags);
 	if (row->kind == RECLAIM_KIND_DIRECT_RECLAIM_END ||
 	    row->kind == RECLAIM_KIND_NODE_RECLAIM_END)
-		SET(nr_reclaimed, row->nr_reclaimed);
+		SET_VALUE(columns, nr_reclaimed, i, row->nr_reclaimed);
 }
 
 uint64_t emit_direct_reclaim(const struct row_outputs *rows, const struct reclaim_row *row,
@@ -74,15 +68,15 @@ void emit_compaction(const struct row_outputs *rows, const struct compaction_row
 	columns->at[i] = rows->model->events ? rows->model->events->rows : 0;
 	columns->kind[i] = (uint8_t)row->kind;
 	if (row->node >= 0)
-		SET(node, (int16_t)row->node);
+		SET_VALUE(columns, node, i, (int16_t)row->node);
 	if (row->zone >= 0)
-		SET(zone, (uint8_t)row->zone);
+		SET_VALUE(columns, zone, i, (uint8_t)row->zone);
 	if (row->order >= 0)
-		SET(page_order, (int8_t)row->order);
+		SET_VALUE(columns, page_order, i, (int8_t)row->order);
 	if (row->priority < 0)
 		return;
-	SET(gfp_flags, row->gfp_flags);
-	SET(priority, (int16_t)row->priority);
+	SET_VALUE(columns, gfp_flags, i, row->gfp_flags);
+	SET_VALUE(columns, priority, i, (int16_t)row->priority);
 }
 
 void emit_compaction_run(const struct row_outputs *rows, const struct zone *zone, uint64_t after_ns,

@@ -30,12 +30,6 @@ void accuracy_free(struct accuracy *s)
 	free(s->zones);
 }
 
-#define SET(column, value)                                                                         \
-	do {                                                                                       \
-		columns->column[i] = (value);                                                      \
-		set_valid(columns->column##_valid, i);                                             \
-	} while (0)
-
 void accuracy_miss(struct accuracy *s, const struct miss *miss)
 {
 	struct miss_columns *columns;
@@ -55,11 +49,11 @@ void accuracy_miss(struct accuracy *s, const struct miss *miss)
 	columns->decision[i] = (uint8_t)miss->decision;
 	columns->cause[i] = (uint8_t)miss->cause;
 	columns->page_order[i] = (uint8_t)miss->order;
-	SET(migratetype, (uint8_t)miss->migratetype);
+	SET_VALUE(columns, migratetype, i, (uint8_t)miss->migratetype);
 	if (miss->expected != NONE)
-		SET(expected, miss->expected);
+		SET_VALUE(columns, expected, i, miss->expected);
 	if (miss->got != NONE)
-		SET(got, miss->got);
+		SET_VALUE(columns, got, i, miss->got);
 	columns->place[i] = (uint8_t)miss->place;
 }
 

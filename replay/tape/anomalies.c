@@ -20,8 +20,6 @@ void anomalies_add(const struct anomalies *a, const struct anomaly *anomaly)
 	columns->action[i] = (uint8_t)anomaly->action;
 	if (anomaly->pfn == NO_PFN)
 		return;
-	columns->pfn[i] = (uint64_t)anomaly->pfn;
-	set_valid(columns->pfn_valid, i);
-	columns->page_order[i] = (uint8_t)anomaly->order;
-	set_valid(columns->page_order_valid, i);
+	SET_VALUE(columns, pfn, i, (uint64_t)anomaly->pfn);
+	SET_VALUE(columns, page_order, i, (uint8_t)anomaly->order);
 }

@@ -41,22 +41,16 @@ void inferred_write(struct output *o, const struct model *m, const struct inferr
 	columns->page_order[i] = row->order;
 	columns->migratetype[i] = row->migratetype;
 	columns->pid[i] = row->pid;
-	if (row->since && row->since < row->at) {
-		columns->since[i] = row->since;
-		set_valid(columns->since_valid, i);
-	}
+	if (row->since && row->since < row->at)
+		SET_VALUE(columns, since, i, row->since);
 	if (row->fields)
 		write_tuning(columns, i, row);
-	if (row->kind == INFERRED_KIND_CUT) {
-		columns->behind[i] = row->behind;
-		set_valid(columns->behind_valid, i);
-	}
+	if (row->kind == INFERRED_KIND_CUT)
+		SET_VALUE(columns, behind, i, row->behind);
 	if (!inferred_is_early(row->kind))
 		return;
-	columns->gfp_flags[i] = row->gfp_flags;
-	set_valid(columns->gfp_flags_valid, i);
-	columns->event_row[i] = row->event_row;
-	set_valid(columns->event_row_valid, i);
+	SET_VALUE(columns, gfp_flags, i, row->gfp_flags);
+	SET_VALUE(columns, event_row, i, row->event_row);
 }
 
 /* The gfp flags of a request without an event: only the ones that select the page's zone. */
