@@ -379,6 +379,8 @@ void snapshot_complete(struct model *m)
 	}
 }
 
+#define SET(column, value) SET_VALUE(columns, column, i, value)
+
 /* Fill in the first columns of every snapshot table; leaves the calling loop without memory. */
 #define BEGIN_ROW(output, at)                                                                      \
 	size_t i = output_row(output, &columns);                                                   \
@@ -403,7 +405,7 @@ static void write_zone(const struct zone *zone, struct output *output, uint64_t 
 	columns->wmark_low[i] = (uint64_t)zone->wmark[WMARK_LOW];
 	columns->wmark_high[i] = (uint64_t)zone->wmark[WMARK_HIGH];
 	if (zone->wmark_promo)
-		SET_VALUE(columns, wmark_promo, i, zone->wmark_promo);
+		SET(wmark_promo, zone->wmark_promo);
 	columns->lowmem_reserve_dma[i] = (uint64_t)zone->lowmem_reserve[ZONE_DMA];
 	columns->lowmem_reserve_dma32[i] = (uint64_t)zone->lowmem_reserve[ZONE_DMA32];
 	columns->lowmem_reserve_normal[i] = (uint64_t)zone->lowmem_reserve[ZONE_NORMAL];
@@ -411,14 +413,14 @@ static void write_zone(const struct zone *zone, struct output *output, uint64_t 
 	columns->lowmem_reserve_movable[i] = (uint64_t)zone->lowmem_reserve[ZONE_MOVABLE];
 	columns->lowmem_reserve_device[i] = (uint64_t)zone->lowmem_reserve[ZONE_DEVICE];
 	if (zone->stat_threshold)
-		SET_VALUE(columns, stat_threshold, i, (uint32_t)zone->stat_threshold);
-	SET_VALUE(columns, boost, i, (uint64_t)zone->boost);
-	SET_VALUE(columns, nr_reserved_highatomic, i, zone->nr_reserved_highatomic);
-	SET_VALUE(columns, nr_free_highatomic, i, zone->nr_free_highatomic);
-	SET_VALUE(columns, nr_free_cma, i, zone->nr_free_cma);
-	SET_VALUE(columns, below_high, i, zone->below_high);
-	SET_VALUE(columns, reclaim_active, i, zone->reclaim_active);
-	SET_VALUE(columns, boosted_watermark, i, zone->boosted_watermark);
+		SET(stat_threshold, (uint32_t)zone->stat_threshold);
+	SET(boost, (uint64_t)zone->boost);
+	SET(nr_reserved_highatomic, zone->nr_reserved_highatomic);
+	SET(nr_free_highatomic, zone->nr_free_highatomic);
+	SET(nr_free_cma, zone->nr_free_cma);
+	SET(below_high, zone->below_high);
+	SET(reclaim_active, zone->reclaim_active);
+	SET(boosted_watermark, zone->boosted_watermark);
 }
 
 static void write_pcp(const struct model *m, const struct pcp *pcp, struct output *output,
@@ -434,18 +436,18 @@ static void write_pcp(const struct model *m, const struct pcp *pcp, struct outpu
 	columns->count[i] = (uint32_t)pcp->count;
 	columns->high[i] = (uint32_t)pcp->high;
 	columns->batch[i] = (uint32_t)pcp->batch;
-	SET_VALUE(columns, expire, i, pcp->expire);
+	SET(expire, pcp->expire);
 	if (zone->stat_threshold)
-		SET_VALUE(columns, vm_stat_diff, i, pcp->vmstat_diff);
+		SET(vm_stat_diff, pcp->vmstat_diff);
 	if (m->kernel->pcp_tuning == PCP_FREE_FACTOR)
-		SET_VALUE(columns, free_factor, i, pcp->free_factor);
+		SET(free_factor, pcp->free_factor);
 	if (m->kernel->pcp_tuning != PCP_AUTO)
 		return;
-	SET_VALUE(columns, high_min, i, (uint32_t)pcp->high_min);
-	SET_VALUE(columns, high_max, i, (uint32_t)pcp->high_max);
-	SET_VALUE(columns, alloc_factor, i, pcp->alloc_factor);
-	SET_VALUE(columns, free_count, i, (uint32_t)pcp->free_count);
-	SET_VALUE(columns, flags, i, pcp->flags);
+	SET(high_min, (uint32_t)pcp->high_min);
+	SET(high_max, (uint32_t)pcp->high_max);
+	SET(alloc_factor, pcp->alloc_factor);
+	SET(free_count, (uint32_t)pcp->free_count);
+	SET(flags, pcp->flags);
 }
 
 static void write_pcp_pages(const struct model *m, const struct pcp *pcp, struct output *output,
@@ -483,7 +485,7 @@ static void write_free_list(const struct model *m, const struct zone *zone, int 
 
 		columns->node[i] = zone->node;
 		columns->zone[i] = zone->type;
-		SET_VALUE(columns, migratetype, i, (uint8_t)type);
+		SET(migratetype, (uint8_t)type);
 		columns->page_order[i] = (uint8_t)order;
 		columns->nr_free[i] = zone->nr_free[order][type];
 		columns->capped[i] = false;
@@ -519,9 +521,8 @@ static void write_pageblocks(const struct model *m, const struct zone *zone, str
 		columns->migratetype[i] = block->migratetype;
 		columns->guessed[i] = false;
 		if (block->lru_known || !block->nr_old)
-			SET_VALUE(columns, nr_movable, i,
-				  (uint16_t)(block->nr_live[MIGRATETYPE_MOVABLE] +
-					     block->old_movable));
+			SET(nr_movable,
+			    (uint16_t)(block->nr_live[MIGRATETYPE_MOVABLE] + block->old_movable));
 		nr_blocks[block->migratetype]++;
 	}
 }
