@@ -62,7 +62,7 @@ def sections(path: Path) -> dict[str, Section]:
     with path.open("rb") as file:
         end, at = os.fstat(file.fileno()).st_size, 0
         while len(head := os.pread(file.fileno(), _HEADER.size, at)) == _HEADER.size:
-            mark, _, flags, method, _, _, _, size, whole, nr_name, nr_extra = _HEADER.unpack(head)
+            mark, _, flags, method, _, _, crc, size, whole, nr_name, nr_extra = _HEADER.unpack(head)
             if mark in _END_MARKS:
                 break
             if mark != _MARK:
@@ -79,7 +79,8 @@ def sections(path: Path) -> dict[str, Section]:
                 raise TableError(f"has the table {name!r} twice")
             if name in TABLES:
                 there = min(size, max(end - at, 0))
-                found[name] = Section(path, at, there, whole if small else None)
+                known = crc if there == size else None
+                found[name] = Section(path, at, there, whole if small else None, known)
             at += size
     return found
 

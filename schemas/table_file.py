@@ -40,6 +40,8 @@ _SMALL = 64 << 20  # ... beyond this many
 _BATCH = 1 << 30  # of one batch
 _LABELS = 1 << 20  # of the labels of a column
 
+_CHUNK = 1 << 20  # bytes of a file that are read at once
+
 _WORDS = 200  # most characters of a message of pyarrow
 
 _Reader: TypeAlias = "pa.ipc.RecordBatchFileReader | pa.ipc.RecordBatchStreamReader"
@@ -126,6 +128,7 @@ class Section(NamedTuple):
     offset: int = 0  # bytes
     bytes: int | None = None  # None: to the end
     inflated: int | None = None  # bytes of a part that is deflated; None: it is not
+    crc: int | None = None  # CRC-32 of a part that is whole; None: unknown
 
 
 class _Part(io.RawIOBase):
@@ -172,6 +175,15 @@ def _inflated(packed: bytes, size: int) -> bytes:
     if len(found) != size:
         raise TableError(f"is damaged: not the {size:,} bytes that its entry names")
     return found
+
+
+def _check_crc(source: pa.NativeFile, crc: int) -> None:
+    """Raise TableError unless the bytes have this checksum."""
+    found = 0
+    for at in range(0, source.size(), _CHUNK):
+        found = zlib.crc32(source.read_at(_CHUNK, at), found)
+    if found != crc:
+        raise TableError("is damaged: its checksum differs (unzip writes what is there)")
 
 
 def _open_regular(section: Section) -> tuple[pa.NativeFile, tuple[int, ...]]:
@@ -240,6 +252,8 @@ class TableFile:
         self._table = table
         self._source, identity = _open_regular(section)
         self.bytes = self._source.size()
+        if section.crc is not None and identity not in _known_sizes:
+            _check_crc(self._source, section.crc)
         reader = _open_arrow(self._source)
         self.torn = isinstance(reader, pa.ipc.RecordBatchStreamReader)
         self.metadata = reader.schema.metadata

@@ -234,10 +234,10 @@ def test_an_error_is_one_line(demo: Tapes, code: str, words: str) -> None:
 
 def test_a_damaged_tape_is_an_error(tmp_path: Path, demo: Tapes) -> None:
     path = demo.replay(ensemble=0, output=tmp_path / "x.tape").paths[0]
-    file = path / "event.arrow"
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2 : len(data) // 2 + 4096] = bytes(4096)
-    file.write_bytes(data)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"event.arrow") + 3000
+    data[at : at + 99] = bytes(99)
+    path.write_bytes(data)
     with pytest.raises(pagetape.Error, match=r"x\.tape"):
         pagetape.open(path).sql("SELECT sum(ts), sum(pfn), min(kind) FROM event").arrow()
 

@@ -198,6 +198,18 @@ def test_bytes_between_entries_are_refused(path: Path) -> None:
         Tape(path)
 
 
+def test_a_flipped_bit_is_found(directory: Path, path: Path, tmp_path: Path) -> None:
+    """Most would decode to other values."""
+    data = bytearray(path.read_bytes())
+    begin, end = data.index(b"event.arrow") + 11, data.index(b"PK\1\2")
+    for at in range(begin + 2500, end - 5000, (end - begin) // 20):
+        damaged = tmp_path / f"{at}.tape"
+        damaged.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
+        with pytest.raises(TapeError, match="table 'event' is damaged: its checksum differs"):
+            Tape(damaged).table("event")
+        assert Tape(damaged).rows("reclaim") == Tape(directory).rows("reclaim")
+
+
 @pytest.mark.parametrize(("damage", "why"), [(5, "the 1 bytes that its entry names"), (0, "Error")])
 def test_a_damaged_small_entry_is_refused(path: Path, damage: int, why: str) -> None:
     """`task` is deflated: its size is wrong, or its bytes are."""
