@@ -12,7 +12,7 @@ static void drain_by_force(struct validate *v, struct zone *zone, const struct w
 {
 	struct model *m = v->m;
 
-	saw_pcp_page(&v->whereabouts, event);
+	saw_pcp_page(v, event);
 	force_used(m, event->frame, event->order);
 	if (m->kernel->drained_type == DRAINED_BLOCK)
 		retype_blocks(m, event->frame, event->order, event->migratetype);
@@ -38,7 +38,7 @@ static void take_series(struct validate *v, const struct window_event *event, fr
 	while ((above = m->frames[top].prev) < m->nr_frames && above != event->frame &&
 	       !is_there_later(window_find_frame(&v->window, event, above)))
 		top = above;
-	take_down_to(&v->whereabouts, top, entry);
+	take_down_to(v, top, entry);
 }
 
 /*
@@ -66,7 +66,7 @@ static void take_late(struct validate *v, struct window_event *alloc, struct pcp
 	struct window_event there = *alloc;
 
 	there.cpu = pcp->cpu;
-	take_early(&v->whereabouts, &there);
+	take_early(v, &there);
 	alloc->taken = alloc->exact = true;
 }
 
@@ -93,11 +93,10 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, frame_nr 
 		int order, type;
 
 		if (departure) {
-			take_preempted(&v->whereabouts, departure,
-				       left_before(&v->whereabouts, victim));
+			take_preempted(v, departure, left_before(&v->whereabouts, victim));
 			continue;
 		}
-		if (take_back_entry(&v->whereabouts, victim))
+		if (take_back(v, doubtful_free_of(&v->whereabouts, victim)))
 			continue;
 		if (here != list && is_passed_over(m, here, victim) &&
 		    (!next || next->at - event->at >= SOON)) {

@@ -2,6 +2,8 @@
 /*
  * predict.h - predicts the events of a run, and compares them with the record.
  *
+ *   remove_entry.c        pages that leave a PCP list, as whereabouts/ finds
+ *   follow_compaction.c   compaction as recorded
  *   failed_requests.c     recorded requests that got no page (failed_requests.h)
  *   predict_list_order.c  the zone that served a request
  *   predict_capture.c     a block that compaction captures
@@ -139,6 +141,73 @@ static inline uint64_t pfn_or_none(const struct model *m, frame_nr frame)
 {
 	return frame == NO_FRAME ? NONE : frame_pfn(m, frame);
 }
+
+/* Why an entry leaves its PCP list. */
+enum removal {
+	REMOVED_FOR_ALLOC, /* its alloc is the current event */
+	REMOVED_EARLY, /* its alloc comes later: the task was interrupted, or its event is late */
+	REMOVED_PREEMPTED, /* its alloc comes later: the task was preempted */
+	REMOVED_UNSEEN,    /* it was allocated without an event */
+	REMOVED_LATE_FREE, /* its free has not put it there yet */
+};
+/* The facts of its row in `inferred`. */
+struct removed {
+	const struct window_event *alloc; /* of REMOVED_EARLY and REMOVED_PREEMPTED */
+	uint64_t at;                      /* it left before this row; 0: the current row */
+	uint64_t since;                   /* and not before this row */
+	int migratetype;                  /* of REMOVED_UNSEEN */
+};
+/* remove_entry.c */
+
+/*
+ * Remove an entry from its PCP list: write its row, count its repair, and leave the PCP and the
+ * page as the cause has them. `removed`: NULL without a row, as for REMOVED_FOR_ALLOC and
+ * REMOVED_LATE_FREE.
+ */
+void remove_entry(struct validate *v, frame_nr entry, enum removal why,
+		  const struct removed *removed);
+/* Handle an event of a page that was on a PCP list before the start. */
+void saw_pcp_page(struct validate *v, const struct window_event *event);
+/* Take an entry that is first on its PCP list now, before the event of its alloc. */
+void take_early(struct validate *v, struct window_event *alloc);
+/* Take an entry that left its list without an event, before row `at`; 0: the current row. */
+void take_unseen(struct validate *v, frame_nr entry, int migratetype, uint64_t at);
+/*
+ * Take an entry whose task was preempted, before row `at`; before the current row if `at` is 0 or
+ * !may_be_at().
+ */
+void take_preempted(struct validate *v, const struct departure *d, uint64_t at);
+/* A page is about to go onto a list: take the first entries that must have left it by now. */
+void take_preempted_below(struct validate *v, list_nr list, frame_nr page);
+/* Take all entries of a list from `top` down to `entry`, which left without an event. */
+void take_down_to(struct validate *v, frame_nr top, frame_nr entry);
+/* Take an entry that left without an event, and those above it from the same refill. */
+void take_buried(struct validate *v, frame_nr entry);
+/*
+ * Take an entry that stands before the allocated one on the list: it was allocated earlier, and its
+ * alloc event comes later or does not exist. Returns whether the tape proves that without this
+ * alloc.
+ */
+bool take_inferred(struct validate *v, const struct window_event *event, struct pcp *pcp,
+		   frame_nr entry, int migratetype);
+/*
+ * The PCP should have drained and did not: it holds fewer pages than the model has. Take the first
+ * entries that the tape proves to be allocated without an event. Returns whether there are any.
+ */
+bool take_proved(struct validate *v, struct pcp *pcp);
+/* A freed page is not on its list: it joins that later. */
+void put_off(struct validate *v, const struct window_event *free);
+/* Take an entry off its list, because its page joins that later. NULL: none; returns whether. */
+bool take_back(struct validate *v, struct doubtful_free *d);
+/* An interrupt is about to change the PCP: the interrupted alloc takes its page first. */
+void settle_interrupted(struct validate *v, const struct window_event *event);
+
+/* follow_compaction.c: the effects of compaction before row `at` of `event`. */
+void follow_compactions(struct validate *v, uint64_t at);
+/* The latest event may be the free of a page that compaction moved to the last page at hand. */
+void follow_supply(struct validate *v);
+/* A free gives its page back to the compaction it came from: is_given_back(). */
+void take_given_back(struct validate *v, const struct window_event *event);
 
 /* predict_list_order.c */
 

@@ -33,7 +33,7 @@ static bool take_those_before(struct validate *v, struct window_event *event, st
 	miss->cause = REPAIR_CAUSE_UNTRACED_ALLOC;
 	while (m->frames[list].next != event->frame) {
 		frame_nr entry = m->frames[list].next;
-		bool proved = take_inferred(&v->whereabouts, event, pcp, entry, event->migratetype);
+		bool proved = take_inferred(v, event, pcp, entry, event->migratetype);
 
 		inferred |= m->frames[entry].list == NO_ALLOC;
 		if (proved)
@@ -63,7 +63,7 @@ static bool take_before_others(struct validate *v, const struct departure *alloc
 	at = row_of(&v->whereabouts, v->whereabouts.pushed[above]);
 	if (!may_be_at(alloc, at))
 		return false;
-	take_preempted(&v->whereabouts, alloc, at);
+	take_preempted(v, alloc, at);
 	v->m->frames[alloc->frame].list = 0;
 	accuracy_count(&v->score.accuracy, frame_zone(v->m, alloc->frame), DECISION_ALLOC, EXACT);
 	return true;
@@ -116,7 +116,7 @@ static void take_misplaced(struct validate *v, struct window_event *event, struc
 
 		if (pcp->cpu != event->cpu)
 			emit_there(v, event, pcp);
-		remove_entry(&v->whereabouts, event->frame, REMOVED_FOR_ALLOC, NULL);
+		remove_entry(v, event->frame, REMOVED_FOR_ALLOC, NULL);
 		if (unknown || late)
 			accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC,
 				       unknown ? UNKNOWN : EXACT);
@@ -130,7 +130,7 @@ static void take_misplaced(struct validate *v, struct window_event *event, struc
 			emit_captured(v, event->frame, event->order, event->at);
 		} else if (miss.place == PLACE_USED)
 			miss.cause = REPAIR_CAUSE_MISSED_FREE;
-		saw_pcp_page(&v->whereabouts, event);
+		saw_pcp_page(v, event);
 		no_guess(&v->score, block_head(m, event->frame));
 		force_used(m, event->frame, event->order);
 		m->frames[event->frame].list = 0;
@@ -145,18 +145,26 @@ static void take_misplaced(struct validate *v, struct window_event *event, struc
 	repaired(&v->score);
 }
 
+/* The PCP that an alloc takes its page from, or NULL: it takes pages past the PCPs. */
+static struct pcp *pcp_of(const struct model *m, const struct window_event *alloc)
+{
+	return pcp_allowed(m, alloc->order) && alloc->migratetype <= MIGRATETYPE_RECLAIMABLE
+		       ? zone_pcp(m, frame_zone(m, alloc->frame), alloc->cpu)
+		       : NULL;
+}
+
 void predict_alloc(struct validate *v, struct window_event *event)
 {
 	struct model *m = v->m;
 	struct zone *zone = frame_zone(m, event->frame);
 	struct frame *f = &m->frames[event->frame];
-	struct pcp *pcp = NULL;
+	struct pcp *pcp = pcp_of(m, event);
 	struct request rq;
 	bool late;
 
 	pcp_lock_release(&v->whereabouts, event);
 	if (!event->taken)
-		settle_interrupted(&v->whereabouts, event);
+		settle_interrupted(v, event);
 	if (event->taken) {
 		accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC, EXACT);
 		return;
@@ -198,12 +206,12 @@ void predict_alloc(struct validate *v, struct window_event *event)
 	predict_list_order(v, &rq, zone);
 	late = v->whereabouts.ran[event->cpu] + 1 < event->at && missed_turn(v, &rq, zone);
 	rq.flags = zone_scan_effects(m, &rq, zone, false);
-	if (is_first_entry(m, event, &pcp)) {
+	if (is_first_entry(m, event)) {
 		if (late)
 			emit_inferred(&v->score,
 				      (struct inferred){.at = v->whereabouts.ran[event->cpu] + 1},
 				      event);
-		remove_entry(&v->whereabouts, event->frame, REMOVED_FOR_ALLOC, NULL);
+		remove_entry(v, event->frame, REMOVED_FOR_ALLOC, NULL);
 		accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC, EXACT);
 		return;
 	}

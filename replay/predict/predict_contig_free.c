@@ -101,7 +101,7 @@ static void settle_pages(struct validate *v, frame_nr head, int order)
 		uint32_t block = block_head(v->m, frame);
 
 		if (v->m->frames[block].state == FRAME_PCP)
-			take_buried(&v->whereabouts, block);
+			take_buried(v, block);
 		if (v->m->frames[frame].state == FRAME_USED)
 			resolve_pending_miss(&v->score, frame, true);
 	}

@@ -102,7 +102,7 @@ static void free_unused(struct validate *v, const struct window_event *event)
 	enum place place = place_of(m, event->frame);
 
 	if (place == PLACE_PCP)
-		take_buried(&v->whereabouts, block_head(m, event->frame));
+		take_buried(v, block_head(m, event->frame));
 	else if (place == PLACE_FREE) {
 		emit_isolated(&v->score, event->frame, event->order);
 		accuracy_repair(&v->score.accuracy, zone, REPAIR_CAUSE_ISOLATED,
@@ -144,7 +144,7 @@ static void predict_no_drain(struct validate *v, const struct window_event *even
 {
 	struct zone *zone = &v->m->zones[pcp->zone];
 
-	if (!take_proved(&v->whereabouts, pcp))
+	if (!take_proved(v, pcp))
 		count_size(&v->score, event, zone,
 			   &(struct size_check){DECISION_DRAIN_SIZE, pages, 0, false});
 	tune_overflow(v, pcp, free, &(struct drained){0});
@@ -192,7 +192,7 @@ static struct window_event *join_list(struct validate *v, const struct window_ev
 	uint8_t type = type_at(v, event);
 
 	v->whereabouts.pushed[event->frame] = (uint32_t)first_row(&v->whereabouts, event);
-	take_preempted_below(&v->whereabouts, pcp_list(m, pcp, event->order, type), event->frame);
+	take_preempted_below(v, pcp_list(m, pcp, event->order, type), event->frame);
 	asked->free = (struct freed){at,         pcp->high,   pcp->free_count, pcp->free_factor,
 				     pcp->flags, event->order};
 	asked->pages = commit(v, event, zone, type, &asked->list);
@@ -289,11 +289,12 @@ void predict_free(struct validate *v, struct window_event *event)
 	struct asked_drain asked = {0};
 
 	pcp_lock_release(&v->whereabouts, event);
-	if (is_given_back(&v->whereabouts, event)) {
-		take_given_back(&v->whereabouts, event);
+	if (is_given_back(&v->whereabouts, event,
+			  compactor_of(&v->run.load.recorded_compactions, event->pid))) {
+		take_given_back(v, event);
 		return;
 	}
-	settle_interrupted(&v->whereabouts, event);
+	settle_interrupted(v, event);
 	if (f->state != FRAME_USED || f->order != event->order)
 		free_unused(v, event);
 	else
@@ -321,8 +322,10 @@ void predict_free(struct validate *v, struct window_event *event)
 	case REMOTE_NONE:
 		break;
 	}
-	if (joins_late(&v->whereabouts, event, pcp))
+	if (joins_late(&v->whereabouts, event, pcp)) {
+		put_off(v, event);
 		return;
+	}
 	if (event->kind == EVENT_KIND_FREE_BATCHED)
 		pcp_lock_in_batch(&v->whereabouts, event, zone);
 	join_list(v, event, event->at, following_drain(v, event, zone), &asked);

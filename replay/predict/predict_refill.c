@@ -123,7 +123,7 @@ static void take_bulk(struct validate *v, struct burst *burst, struct pcp *pcp,
 		return;
 	for (; size-- && pick.zone_locked && pcp_first(v->m, pcp, rq) == pick.frame &&
 	       next_event_of(&v->whereabouts.next_events, pick.zone_locked->at) == NEXT_IS_FREE;) {
-		take_unseen(&v->whereabouts, pick.frame, type, 0);
+		take_unseen(v, pick.frame, type, 0);
 		if (size)
 			read_pick(v, window_next(&v->window, pick.last), &pick);
 	}
@@ -232,7 +232,7 @@ void predict_refill(struct validate *v, struct window_event *first)
 		return;
 	}
 	for (; entry != list && m->kernel->pcp_lists != PCP_LISTS_1; entry = m->frames[list].next)
-		take_inferred(&v->whereabouts, first, pcp, entry, rq.migratetype);
+		take_inferred(v, first, pcp, entry, rq.migratetype);
 	if (alloc) {
 		pcp->free_count >>= 1;
 		pcp->free_factor >>= 1;

@@ -109,7 +109,7 @@ static int start(struct validate *v, struct error *err)
 	if (!ret)
 		ret = score_new(&v->score, &v->run, &v->window, v->config.observer, err);
 	if (!ret)
-		ret = whereabouts_new(&v->whereabouts, &v->run, &v->window, &v->score, err);
+		ret = whereabouts_new(&v->whereabouts, v->m, &v->window, err);
 	if (!ret)
 		ret = new_arrays(v, err);
 	if (!ret)
@@ -289,10 +289,10 @@ static int run_event(struct validate *v, struct window_event *event, struct erro
 	if (v->run.load.reclaim_events.next < v->run.load.reclaim_events.nr)
 		run_reclaim_events(v, event->at);
 	failed_requests_run(&v->failed, m, event->at);
-	follow_supply(&v->whereabouts);
+	follow_supply(v);
 	if (v->run.load.recorded_compactions.next < v->run.load.recorded_compactions.nr &&
 	    rule_is_on(RULE_compaction))
-		follow_compactions(&v->whereabouts, event->at);
+		follow_compactions(v, event->at);
 	if (v->run.load.reclaim_events.nr_passes)
 		reclaim_events_seen(&v->run.load.reclaim_events, m, event->pid, event->ts);
 	if (event->ts >= v->score.accuracy.interval_end)

@@ -55,8 +55,8 @@ static enum shown compare_leaving(const struct leaving *page, const struct leavi
 /* The free whose page may join late, and its list. */
 struct waiting_free {
 	const struct window_event *event;
-	struct zone *zone;
-	struct pcp *pcp;
+	const struct zone *zone;
+	const struct pcp *pcp;
 	list_nr list;
 	struct leaving leaving;
 	uint64_t by; /* the row before which it is on the list */
@@ -201,10 +201,6 @@ static void wait_for(struct whereabouts *where, const struct window_event *free,
 	late->all[late->nr++].free.cpu = cpu;
 	if (row < late->next)
 		late->next = row;
-	emit_block(where->score, INFERRED_KIND_UNDONE_FREE, free->frame, free->order,
-		   frame_block(where->m, free->frame)->migratetype, free->at);
-	accuracy_repair(&where->score->accuracy, frame_zone(where->m, free->frame),
-			REPAIR_CAUSE_LATE_FREE, 1ull << free->order);
 }
 
 /* A free whose page is put onto its list at its event, but might join it later. */
@@ -266,7 +262,7 @@ static struct window_event *after_interrupts(const struct whereabouts *where,
 											: NULL;
 }
 
-bool joins_late(struct whereabouts *where, const struct window_event *free, struct pcp *pcp)
+bool joins_late(struct whereabouts *where, const struct window_event *free, const struct pcp *pcp)
 {
 	uint64_t resumed = preempted_free_resumed(&where->next_events.departures.frees, free->at);
 	bool is_preempted = resumed, overflows;
@@ -336,43 +332,36 @@ static bool is_doubtful(const struct whereabouts *where, const struct doubtful_f
 	       where->pushed[d->free.frame] == (uint32_t)d->free.at;
 }
 
-static void take_back(struct whereabouts *where, struct doubtful_free *d)
-{
-	remove_entry(where, d->free.frame, REMOVED_LATE_FREE, NULL);
-	wait_for(where, &d->free, d->by, d->free.cpu);
-	d->by = 0;
-}
-
-bool take_back_entry(struct whereabouts *where, frame_nr entry)
+struct doubtful_free *doubtful_free_of(struct whereabouts *where, frame_nr entry)
 {
 	struct doubtful_free *all = where->late_frees.doubtful;
 
-	if (!rule_is_on(RULE_take_back))
-		return false;
-	for (int i = 0; i < DOUBTFUL_FREES && where->preempts; i++) {
-		if (all[i].free.frame != entry || !is_doubtful(where, &all[i]) ||
-		    where->late_frees.nr == MAX_LATE_FREES)
-			continue;
-		take_back(where, &all[i]);
-		return true;
-	}
-	return false;
+	if (!rule_is_on(RULE_take_back) || where->late_frees.nr == MAX_LATE_FREES)
+		return NULL;
+	for (int i = 0; i < DOUBTFUL_FREES && where->preempts; i++)
+		if (all[i].free.frame == entry && is_doubtful(where, &all[i]))
+			return &all[i];
+	return NULL;
 }
 
-void take_back_latest(struct whereabouts *where, const struct pcp *pcp)
+struct doubtful_free *latest_doubtful_free(struct whereabouts *where, const struct pcp *pcp)
 {
 	struct late_frees *late = &where->late_frees;
 
-	if (!rule_is_on(RULE_take_back))
-		return;
-	for (unsigned i = 1; where->preempts && i <= DOUBTFUL_FREES && late->nr < MAX_LATE_FREES;
-	     i++) {
+	if (!rule_is_on(RULE_take_back) || late->nr == MAX_LATE_FREES)
+		return NULL;
+	for (unsigned i = 1; where->preempts && i <= DOUBTFUL_FREES; i++) {
 		struct doubtful_free *d = &late->doubtful[(late->nr_doubtful - i) % DOUBTFUL_FREES];
 
-		if (!is_doubtful(where, d) ||
-		    &where->m->pcps[where->m->frames[d->free.frame].list] != pcp)
-			continue;
-		take_back(where, d);
-		return;
+		if (is_doubtful(where, d) &&
+		    &where->m->pcps[where->m->frames[d->free.frame].list] == pcp)
+			return d;
 	}
+	return NULL;
+}
+
+void wait_for_doubtful(struct whereabouts *where, struct doubtful_free *d)
+{
+	wait_for(where, &d->free, d->by, d->free.cpu);
+	d->by = 0;
 }

@@ -45,17 +45,6 @@ struct window_event event_of_departure(const struct departure *d, uint16_t cpu)
 	};
 }
 
-void take_preempted(struct whereabouts *where, const struct departure *d, uint64_t at)
-{
-	const struct model *m = where->m;
-	struct window_event alloc = event_of_departure(d, m->pcps[m->frames[d->frame].list].cpu);
-
-	remove_entry(where, d->frame, REMOVED_PREEMPTED,
-		     &(struct removed){
-			     .alloc = &alloc, .at = may_be_at(d, at) ? at : 0, .since = d->since});
-	where->preempts = true;
-}
-
 const struct departure *own_departure(struct whereabouts *where, const struct window_event *alloc)
 {
 	const struct departure *d =
@@ -120,22 +109,20 @@ static bool outlasts(struct whereabouts *where, frame_nr page, const struct depa
 			(next->kind == EVENT_KIND_ALLOC && next->at > below->row));
 }
 
-void take_preempted_below(struct whereabouts *where, list_nr list, frame_nr page)
+const struct departure *preempted_below(struct whereabouts *where, list_nr list, frame_nr page)
 {
 	const struct model *m = where->m;
-	const struct departure *d;
 	frame_nr entry = m->frames[list].next;
+	const struct departure *d;
 
 	if (!where->next_events.departures.first || entry == list)
-		return;
+		return NULL;
 	/* A batch of frees holds the list's lock: no other task has run since the entry came. */
 	if (window_at(where->window, where->window->done)->kind == EVENT_KIND_FREE_BATCHED &&
 	    where->pushed[entry] == (uint32_t)where->ran[m->now.cpu])
-		return;
-	for (;
-	     entry != list && (d = preempted_alloc(where, list, entry)) && outlasts(where, page, d);
-	     entry = m->frames[list].next)
-		take_preempted(where, d, 0);
+		return NULL;
+	d = preempted_alloc(where, list, entry);
+	return d && outlasts(where, page, d) ? d : NULL;
 }
 
 /* Whether the page was on the list of its task's CPU when the task left that CPU. */
@@ -145,8 +132,8 @@ static bool was_there(const struct pcp *pcp, const struct departure *d)
 }
 
 /* The first such entry of a list, or NULL. */
-static const struct departure *likely_preempted(struct whereabouts *where, const struct pcp *pcp,
-						list_nr list)
+static const struct departure *likely_on(struct whereabouts *where, const struct pcp *pcp,
+					 list_nr list)
 {
 	const struct model *m = where->m;
 	int left = FIRST_ENTRIES;
@@ -161,12 +148,11 @@ static const struct departure *likely_preempted(struct whereabouts *where, const
 	return NULL;
 }
 
-void take_likely_preempted(struct whereabouts *where, struct pcp *pcp)
+const struct departure *likely_preempted(struct whereabouts *where, const struct pcp *pcp)
 {
 	const struct departure *d = NULL;
 
 	for (int i = 0; i < where->m->nr_pcp_lists && where->preempts && !d; i++)
-		d = likely_preempted(where, pcp, pcp->heads + (uint32_t)i);
-	if (d)
-		take_preempted(where, d, left_before(where, d->frame));
+		d = likely_on(where, pcp, pcp->heads + (uint32_t)i);
+	return d;
 }

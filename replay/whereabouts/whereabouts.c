@@ -7,16 +7,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int whereabouts_new(struct whereabouts *where, struct run *run, const struct event_window *window,
-		    struct score *score, struct error *err)
+int whereabouts_new(struct whereabouts *where, const struct model *m,
+		    const struct event_window *window, struct error *err)
 {
-	const struct model *m = run->model;
 	size_t cpus = (size_t)m->nr_cpus;
 
-	where->run = run;
-	where->m = run->model;
+	where->m = m;
 	where->window = window;
-	where->score = score;
 	where->holders = calloc(cpus, sizeof(*where->holders));
 	where->remotes = calloc(cpus, sizeof(*where->remotes));
 	where->late_frees.all = calloc(MAX_LATE_FREES, sizeof(*where->late_frees.all));

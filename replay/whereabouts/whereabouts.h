@@ -2,17 +2,17 @@
 /*
  * whereabouts.h - when each page joined or left its list, as far as the events show it.
  *
- *   pcp_entries.c      entries of the PCP lists: their events, their removal
+ *   pcp_entries.c      entries of the PCP lists and their events
  *   infer_pcp_locks.c  the CPU that held the lock of a PCP
  *   infer_preempted.c  pages that left a PCP list long before their events
  *   infer_late_frees.c pages that joined a PCP list after their events
  *   infer_pcp.c        pages that left a PCP list without an event
- *   infer_compaction.c follows compaction
+ *   infer_compaction.c pages that compaction has
  *   whereabouts.c      the memory of all of these
  *   (bounds.h)         how far they look
  *
- * A page that the events show elsewhere leaves its list in the model, with an inferred row and a
- * counted repair (score/score.h). This room predicts no decision.
+ * This room answers questions. It reads the events and the model's lists, and changes no state of
+ * the model: predict/ does, with what it learns here.
  */
 #pragma once
 
@@ -20,11 +20,9 @@
 #include "model/force_state.h"
 #include "model/pcp.h"
 #include "run/rules.h"
-#include "run/run.h"
-#include "score/score.h"
 #include "tape/event_window.h"
 #include "tape/next_event.h"
-#include "tape/node_preference.h"
+#include "tape/recorded_compaction.h"
 
 /* The last holder of a PCP's lock on a CPU, for interrupts that find the lock taken. */
 struct holder {
@@ -67,11 +65,9 @@ struct late_frees {
 };
 
 struct whereabouts {
-	/* Borrowed: the run at hand, its model once it has started, its events, the findings. */
-	struct run *run;
-	struct model *m;
+	/* Borrowed: the model of the started run, and its events. */
+	const struct model *m;
 	const struct event_window *window;
-	struct score *score;
 
 	struct next_events next_events; /* of all rows, after a preview */
 	struct holder *holders;         /* [cpu] */
@@ -114,8 +110,8 @@ static inline uint64_t first_row(const struct whereabouts *where, const struct w
 }
 
 /* whereabouts.c: for a started run. -ENOMEM. */
-int whereabouts_new(struct whereabouts *where, struct run *run, const struct event_window *window,
-		    struct score *score, struct error *err);
+int whereabouts_new(struct whereabouts *where, const struct model *m,
+		    const struct event_window *window, struct error *err);
 void whereabouts_free(struct whereabouts *where);
 
 /* pcp_entries.c */
@@ -131,39 +127,14 @@ bool is_freed_next(const struct whereabouts *where, frame_nr frame);
  */
 list_nr list_of_entry(const struct model *m, const struct pcp *pcp,
 		      const struct window_event *drain);
-/* Whether an alloc's page is the next entry of its CPU's PCP. Sets `pcp` if that has its list. */
-bool is_first_entry(const struct model *m, const struct window_event *alloc, struct pcp **pcp);
+/* Whether an alloc's page is the next entry of its CPU's PCP. */
+bool is_first_entry(const struct model *m, const struct window_event *alloc);
 /*
  * The tape now shows that an entry left its list without an event. It was first on the list then,
  * so it left before the free of the next entry above it that stays. Returns the row of that free,
  * or 0.
  */
 uint64_t left_before(const struct whereabouts *where, frame_nr entry);
-/* Why an entry leaves its PCP list. */
-enum removal {
-	REMOVED_FOR_ALLOC, /* its alloc is the current event */
-	REMOVED_EARLY, /* its alloc comes later: the task was interrupted, or its event is late */
-	REMOVED_PREEMPTED, /* its alloc comes later: the task was preempted */
-	REMOVED_UNSEEN,    /* it was allocated without an event */
-	REMOVED_LATE_FREE, /* its free has not put it there yet */
-};
-/* The facts of its row in `inferred`. */
-struct removed {
-	const struct window_event *alloc; /* of REMOVED_EARLY and REMOVED_PREEMPTED */
-	uint64_t at;                      /* it left before this row; 0: the current row */
-	uint64_t since;                   /* and not before this row */
-	int migratetype;                  /* of REMOVED_UNSEEN */
-};
-/*
- * Remove an entry from its PCP list: write its row, count its repair, and leave the PCP and the
- * page as the cause has them. `removed`: NULL without a row, as for REMOVED_FOR_ALLOC and
- * REMOVED_LATE_FREE.
- */
-void remove_entry(struct whereabouts *where, frame_nr entry, enum removal why,
-		  const struct removed *removed);
-/* Handle an event of a page that was on a PCP list before the start. */
-void saw_pcp_page(struct whereabouts *where, const struct window_event *event);
-
 /* infer_pcp_locks.c */
 
 /* Whether a free ran in an interrupt that found a PCP lock taken. */
@@ -216,8 +187,6 @@ const struct departure *preempted_alloc(struct whereabouts *where, list_nr list,
 struct window_event event_of_departure(const struct departure *d, uint16_t cpu);
 /* Whether the page may have left its list before row `at`. */
 bool may_be_at(const struct departure *d, uint64_t at);
-/* Take such an entry, before row `at`; before the current row if `at` is 0 or !may_be_at(). */
-void take_preempted(struct whereabouts *where, const struct departure *d, uint64_t at);
 /* The departure of the running alloc, if its task may have been preempted before; else NULL. */
 const struct departure *own_departure(struct whereabouts *where, const struct window_event *alloc);
 /* The lowest entry above another on its list that later events show there, or NO_FRAME. */
@@ -229,61 +198,58 @@ frame_nr staying_above(struct whereabouts *where, frame_nr entry);
 const struct departure *refilled_for(struct whereabouts *where, frame_nr frame,
 				     const struct window_event *last);
 /*
- * A page is about to go onto a PCP list. Take the first entries of the list that preempted tasks
- * must have taken by now, because the page will still be before them when their events come.
+ * A page is about to go onto a PCP list. The first entry of the list, if a preempted task must have
+ * taken it by now, because the page will still be before it when its event comes; else NULL.
  */
-void take_preempted_below(struct whereabouts *where, list_nr list, frame_nr page);
+const struct departure *preempted_below(struct whereabouts *where, list_nr list, frame_nr page);
 /*
- * A PCP should have drained and did not. If the kernel preempts, take a page that a preempted task
- * may have taken.
+ * A PCP should have drained and did not: the first entry that a preempted task may have taken, if
+ * the kernel preempts; else NULL.
  */
-void take_likely_preempted(struct whereabouts *where, struct pcp *pcp);
+const struct departure *likely_preempted(struct whereabouts *where, const struct pcp *pcp);
 
 /* infer_late_frees.c */
 
 /* Whether the page of a free joins its PCP list later: it then waits in `late_frees`. */
-bool joins_late(struct whereabouts *where, const struct window_event *free, struct pcp *pcp);
+bool joins_late(struct whereabouts *where, const struct window_event *free, const struct pcp *pcp);
 /* Remove the first free before row `at`, or of the page `of`; false: there is none. */
 bool late_free_due(struct late_frees *late, uint64_t at, frame_nr of, struct window_event *free);
 /*
- * An entry, or the latest entry of a PCP, may have joined its list too early: nothing showed when.
- * If so, take it off the list until its task's next event. take_back_entry(): returns whether.
+ * The free of an entry, or of the latest entry of a PCP, whose page may have joined its list too
+ * early: nothing showed when. NULL: none.
  */
-bool take_back_entry(struct whereabouts *where, frame_nr entry);
-void take_back_latest(struct whereabouts *where, const struct pcp *pcp);
+struct doubtful_free *doubtful_free_of(struct whereabouts *where, frame_nr entry);
+struct doubtful_free *latest_doubtful_free(struct whereabouts *where, const struct pcp *pcp);
+/* Such a page waits for its task's next event, as after joins_late(). */
+void wait_for_doubtful(struct whereabouts *where, struct doubtful_free *d);
 
 /* infer_pcp.c */
 
-/* Take an entry that is first on its PCP list now, before the event of its alloc. */
-void take_early(struct whereabouts *where, struct window_event *alloc);
-/* Take an entry that left its list without an event, before row `at`; 0: the current row. */
-void take_unseen(struct whereabouts *where, frame_nr entry, int migratetype, uint64_t at);
-/* Take all entries of a list from `top` down to `entry`, which left without an event. */
-void take_down_to(struct whereabouts *where, frame_nr top, frame_nr entry);
-/* Take an entry that left without an event, and those above it from the same refill. */
-void take_buried(struct whereabouts *where, frame_nr entry);
+/* The row before which the page of a later alloc did not leave its list. */
+uint64_t taken_since(const struct whereabouts *where, const struct window_event *alloc);
+/* Whether the free that runs has put an entry onto its list. */
+bool is_just_freed(const struct whereabouts *where, frame_nr entry);
 /*
- * Take an entry that stands before the allocated one on the list: it was allocated earlier, and its
- * alloc event comes later or does not exist. Returns whether the tape proves that without this
- * alloc.
+ * The first entry of a list whose next event is a free, below an entry with another next event: the
+ * lower one was allocated before the free of the upper one. Entries on top may be allocated later.
  */
-bool take_inferred(struct whereabouts *where, const struct window_event *event, struct pcp *pcp,
-		   frame_nr entry, int migratetype);
+frame_nr find_departed(struct whereabouts *where, const struct pcp *pcp, int type);
 /*
- * The PCP should have drained and did not: it holds fewer pages than the model has. Take the first
- * entries that the tape proves to be allocated without an event. Returns whether there are any.
+ * An interrupt is about to change the PCP: the event of the interrupted alloc, if that already has
+ * its page; else NULL. Without that page, the alloc would get another one.
  */
-bool take_proved(struct whereabouts *where, struct pcp *pcp);
-/*
- * An interrupt is about to change the PCP. If the interrupted alloc already has its page, take that
- * page first: otherwise the alloc would get another page.
- */
-void settle_interrupted(struct whereabouts *where, const struct window_event *event);
+struct window_event *interrupted_alloc(struct whereabouts *where, const struct window_event *event);
 
-/* infer_compaction.c: the effects of compaction before row `at` of `event`. */
-void follow_compactions(struct whereabouts *where, uint64_t at);
-/* The latest event may be the free of a page that compaction moved to the last page at hand. */
-void follow_supply(struct whereabouts *where);
-/* Whether a free gives a page back to the compaction it came from, not to the allocator. */
-bool is_given_back(struct whereabouts *where, const struct window_event *event);
-void take_given_back(struct whereabouts *where, const struct window_event *event);
+/* infer_compaction.c */
+
+/*
+ * Whether a free block left its list for compaction, as the next event of its page shows: above 0
+ * yes, below 0 no.
+ */
+int left_for_compaction(const struct whereabouts *where, frame_nr head);
+/*
+ * Whether a free gives a page back to the compaction it came from, not to the allocator. `task`:
+ * the freeing one, if it compacts, or NULL.
+ */
+bool is_given_back(const struct whereabouts *where, const struct window_event *event,
+		   const struct compactor *task);

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
@@ -120,6 +120,36 @@ def symbol_errors(archives: Mapping[str, Path], rooms: Rooms) -> list[str]:
             if owners and not set(owners) & set(rooms[room]):
                 errors.append(f"{room} uses {symbol} of {', '.join(owners)}")
     return errors
+
+
+STATE = "(?:model|zone|pcp|pageblock|frame)"  # the structs of the model's state
+CHANGEABLE = re.compile(rf"^(?!.*\bconst\b).*\bstruct {STATE} \*")
+CHANGE = re.compile(r"\bm->[^;=]*[])\w]\s*(?:[-+|&^]|<<|>>)?=(?!=)|\bm->[^;=]*(?:\+\+|--)")
+
+
+def change_errors(folder: Path) -> list[str]:
+    """Lines of a room that can change the model's state: its C files may only read that.
+
+    Such a line has a pointer to it without `const`, or assigns by way of the model's pointers.
+    """
+    errors = []
+    for path in sorted(folder.glob("*.[ch]")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            parts = re.split(r"[,(]", line)
+            if any(CHANGEABLE.search(part) for part in parts) or CHANGE.search(line):
+                errors.append(f"{path.name}:{number}: {line.strip()}")
+    return errors
+
+
+def changing_calls(used: Iterable[str], headers: Iterable[Path]) -> list[str]:
+    """Functions, of those used, whose declaration takes the model's state without `const`."""
+    text = "\n".join(path.read_text() for path in headers)
+    declared = {name: re.search(rf"\b{name}\(([^;{{]*)\)", text) for name in used}
+    return sorted(
+        name
+        for name, found in declared.items()
+        if found and any(CHANGEABLE.search(" ".join(p.split())) for p in found[1].split(","))
+    )
 
 
 def circle_error(objects: Mapping[str, Symbols]) -> str | None:

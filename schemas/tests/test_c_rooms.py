@@ -61,6 +61,36 @@ def test_the_symbols_of_every_archive_are_of_allowed_rooms(part: str) -> None:
     assert rooms.symbol_errors(archives(part), ROOMS[part]) == []
 
 
+def test_whereabouts_changes_no_state_of_the_model() -> None:
+    """It answers what predict asks; predict moves the pages."""
+    used = rooms.objects_of(archives("replay")["whereabouts"]).values()
+    calls = set().union(*(found.undefined for found in used))
+    headers = [*(ROOT / "replay/model").glob("*.h"), *(ROOT / "replay/tape").glob("*.h")]
+    assert rooms.change_errors(ROOT / "replay/whereabouts") == []
+    assert rooms.changing_calls(calls, headers) == []
+    assert rooms.changing_calls(calls | {"pcp_remove", "pcp_fold"}, headers) == [
+        "pcp_fold",
+        "pcp_remove",
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "struct frame *f = &m->frames[entry];",
+        "static void take(const struct model *m, struct pcp *pcp)",
+        "where->m->frames[entry].state = FRAME_USED;",
+        "m->pcps[0].count -= 1;",
+        "m->zones[0].nr_free++;",
+    ],
+)
+def test_a_line_that_can_change_the_state_is_reported(tmp_path: Path, line: str) -> None:
+    """The line after it only reads."""
+    reads = "for (frame_nr e = m->frames[list].next; e != list && left--; e = m->frames[e].next)"
+    (tmp_path / "made.c").write_text(f"{line}\n{reads}\n")
+    assert rooms.change_errors(tmp_path) == [f"made.c:1: {line}"]
+
+
 @pytest.mark.parametrize(("part", "room"), [(part, room) for part in PARTS for room in ROOMS[part]])
 def test_the_files_of_a_room_form_no_circle(part: str, room: str) -> None:
     objects = rooms.objects_of(archives(part)[room])
