@@ -339,6 +339,8 @@ static void prefetch(const struct validate *v, uint64_t number)
 	__builtin_prefetch(frame_block(v->m, frame));
 	__builtin_prefetch(&v->whereabouts.pushed[frame], 1);
 	__builtin_prefetch(&v->score.named[frame], 1);
+	__builtin_prefetch(&v->score.contents.pages[frame], 1);
+	__builtin_prefetch(&v->score.contents.blocks[frame >> v->m->pageblock_order], 1);
 	window_prefetch(&v->window, number);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "page_contents.h"
 
+#include "model/memory.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +13,8 @@ int page_contents_new(struct page_contents *c, const struct model *m, struct err
 {
 	size_t blocks = m->nr_frames >> m->pageblock_order;
 
-	c->pages = calloc(m->nr_frames, sizeof(*c->pages));
+	c->nr_frames = m->nr_frames;
+	c->pages = memory_new(m->nr_frames * sizeof(*c->pages));
 	c->blocks = calloc(blocks, sizeof(*c->blocks));
 	if (!c->pages || !c->blocks)
 		return fail(err, ENOMEM, "no memory for %u page frames", m->nr_frames);
@@ -23,7 +26,7 @@ int page_contents_new(struct page_contents *c, const struct model *m, struct err
 
 void page_contents_free(struct page_contents *c)
 {
-	free(c->pages);
+	memory_free(c->pages, c->nr_frames * sizeof(*c->pages));
 	free(c->blocks);
 	*c = (struct page_contents){0};
 }

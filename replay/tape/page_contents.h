@@ -13,6 +13,7 @@
 struct page_contents {
 	uint8_t *pages;           /* [frame] NO_CONTENT, OLD_CONTENT, or HAS_TYPE + migratetype */
 	struct pageblock *blocks; /* [pageblock] nr_live, nr_old, old_movable and old_lru count */
+	uint32_t nr_frames;
 };
 
 /* Those of a model in its state at the start. -ENOMEM. */

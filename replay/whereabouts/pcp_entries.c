@@ -27,13 +27,16 @@ list_nr list_of_entry(const struct model *m, const struct pcp *pcp,
 		      const struct window_event *drain)
 {
 	const struct frame *f = m->frames;
-	frame_nr entry = drain->frame;
+	frame_nr up = drain->frame, down = up;
 
-	if (f[entry].state != FRAME_PCP || &m->pcps[f[entry].list] != pcp)
+	if (f[up].state != FRAME_PCP || &m->pcps[f[up].list] != pcp)
 		return pcp_list(m, pcp, drain->order, drain->migratetype);
-	while (entry < m->nr_frames)
-		entry = f[entry].prev;
-	return entry;
+	/* Both ways: most drained pages are at the tail of a list that may be long. */
+	while (up < m->nr_frames && down < m->nr_frames) {
+		up = f[up].prev;
+		down = f[down].next;
+	}
+	return up < m->nr_frames ? down : up;
 }
 
 /*
