@@ -143,7 +143,7 @@ class ReplayOptions(RunOptions, total=False):
     reclaim: str  # R0 (the default), R1 or R2
     recorded_kernel: str  # row of the tape's own kernel, if it differs
     events: bool  # write the model's own event rows; the default
-    counted: bool  # ... of fallbacks only; event_count has the numbers of the others
+    counted: bool  # ... of fallbacks only; event_count has numbers of the others
     recorder_pids: Collection[int]  # the recorder's threads, which event_count has apart
     compacts_for_record: bool  # in R0: compact for a request that the record served
     cpu_parts: Sequence[int]  # node of each CPU, where fake_numa splits a node
@@ -274,3 +274,18 @@ class Hindsight:
         """free_blocks, free_pages, pcp_pages and pageblocks of the start, each also with
         `_proven`: those that events prove; contradictions: pages whose first event disagrees
         with the snapshot."""
+
+class RecordedCounts:
+    """Counts of a recording's events, as event_count and huge_request have those of a model: feed()
+    every batch of `event`, then read()."""
+
+    def __init__(self, since: int, until: int, recorder_pids: Collection[int]) -> None:
+        """`since`, `until`: times in ns of the first and the last event that counts.
+        `recorder_pids`: the recorder's threads, which event_count has apart."""
+    def feed(self, batch: object) -> int:
+        """The number of fallbacks in the batch, which are not counted."""
+    def read(self) -> tuple[str, ArrowBatch] | None:
+        """A batch of event_count or huge_request. Call until None."""
+    @property
+    def complete(self) -> bool:
+        """Whether all events were counted: none has an order or kind that no kernel has."""

@@ -545,3 +545,4 @@ cdef class Validate:
 
 
 include "hindsight.pxi"
+include "recorded_counts.pxi"

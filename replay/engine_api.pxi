@@ -152,6 +152,19 @@ cdef extern from "model/event_counts.h" nogil:
         const int32_t *pids
         size_t nr
 
+cdef extern from "tape/recorded_counts.h" nogil:
+    struct recorded_counts:
+        pass
+    struct recorded_counts_config:
+        uint64_t since, until
+        recorder_threads recorder
+    int recorded_counts_new(recorded_counts **out, const recorded_counts_config *config, error *err)
+    void recorded_counts_free(recorded_counts *c)
+    int recorded_counts_feed(recorded_counts *c, const ArrowSchema *schema,
+                             const ArrowArray *array, uint64_t *fallbacks, error *err)
+    batch *recorded_counts_read(recorded_counts *c)
+    bint recorded_counts_complete(const recorded_counts *c)
+
 cdef extern from "freerun/replay.h" nogil:
     enum reclaim_mode:
         RECLAIM_AS_RECORDED

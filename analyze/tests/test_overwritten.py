@@ -13,12 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from pagetape.asking.comparison import metrics
 from pagetape.replaying import hindsight, replay_span
 from pagetape.replaying.model_error import recorded_metrics
+from pagetape.replaying.validation import block_mix, recorded_counts, recorded_use
 from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import machine, overwritten
 
 _DEMO = Path(__file__).parent / "data/pressure.tape"
+_BUNDLED = Path(__file__).parents[1] / "demo"
 _SLOW = 0  # the CPU whose ring holds the least
 Ask = Callable[..., Any]
 
@@ -126,6 +129,15 @@ def test_the_recorded_metrics_are_of_the_same_span(rest: Tape) -> None:
     played = rest.table("event").slice(first, end - first)
     served = pc.and_(pc.equal(played["kind"], "alloc"), pc.is_valid(played["pfn"]))
     assert recorded_metrics(rest)["allocs"]["value"] == pc.sum(served).as_py()
+
+
+@pytest.mark.parametrize("name", ["pressure", "server", "rest"])
+def test_the_recorded_metrics_are_those_of_the_report(name: str, rest: Tape) -> None:
+    """The run ahead counts the events; the report by itself reads them all."""
+    tape = rest if name == "rest" else Tape(_BUNDLED / f"{name}.tape")
+    own = {"block_mix": block_mix(tape), "recorded_use": recorded_use(tape)}
+    assert recorded_counts(tape)["event_count"].num_rows
+    assert recorded_metrics(tape) == metrics(tape, tables=own)
 
 
 def test_its_pages_at_the_start_are_those_that_events_and_the_end_show(

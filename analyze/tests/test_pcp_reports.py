@@ -10,8 +10,8 @@ import pytest
 from pagetape.asking import query
 from pagetape.asking.database import Database
 from pagetape.replaying import lock_costs
-from pagetape.replaying.playback import recorder_pids
 from pagetape.schemas.tape import Tape, TapeError, Writer
+from pagetape.tapes.machine import recorder_pids
 
 FACTS = {"cpus": 1, "pageblock_order": 9}
 SECOND = 1_000_000_000

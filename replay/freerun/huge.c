@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "huge.h"
 
-#include "huge_requests.h"
-
 #include "model/fragmentation.h"
 #include "model/policy_stack.h"
 #include "model/watermark.h"
 #include "model/zone.h"
 #include "model/zonelist.h"
+#include "tape/huge_requests.h"
 
 #include <errno.h>
 #include <stdlib.h>

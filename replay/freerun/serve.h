@@ -8,8 +8,8 @@
 #pragma once
 
 #include "tape/anomalies.h"
+#include "tape/huge_requests.h"
 #include "huge.h"
-#include "huge_requests.h"
 #include "tape/requests.h"
 #include "alloc_batch.h"
 #include "model/page_map.h"

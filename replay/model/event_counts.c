@@ -51,8 +51,13 @@ static bool is_recorder(const struct recorder_threads *threads, int32_t pid)
 void event_counts_add(struct event_counts *t, int kind, const struct moment *now, int order,
 		      bool has_page)
 {
-	struct side_counts *side = is_recorder(&t->threads, now->pid) ? &t->recorder : &t->others;
+	struct side_counts *side;
 
+	if (now->pid != t->last_pid || !t->last) {
+		t->last_pid = now->pid;
+		t->last = is_recorder(&t->threads, now->pid) ? &t->recorder : &t->others;
+	}
+	side = t->last;
 	assert(kind < NR_EVENT_COUNT_KIND && order <= NO_ORDER);
 	side->nr[kind][order].events++;
 	side->nr[kind][order].without_page += !has_page;

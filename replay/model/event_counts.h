@@ -33,6 +33,8 @@ struct side_counts {
 struct event_counts {
 	struct side_counts others, recorder;
 	struct recorder_threads threads;
+	int32_t last_pid;         /* the thread of the last event, ... */
+	struct side_counts *last; /* ... and its side; NULL: no event yet */
 };
 
 /* `threads` is borrowed until event_counts_free(). -ENOMEM. */

@@ -12,8 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pagetape._replay import EngineError, Replay, kernel_for_release, kernels, policies
-from pagetape.schemas import TABLES
+from pagetape._replay import (
+    EngineError,
+    RecordedCounts,
+    Replay,
+    kernel_for_release,
+    kernels,
+    policies,
+)
+from pagetape.schemas import GFP_BITS, TABLES
 
 PAGES = 8 * 512
 KERNELS = [row["name"] for row in kernels()]
@@ -273,6 +280,57 @@ def test_the_requests_of_the_recorder_are_counted_apart(rows: Rows, kernel: str)
     others, own = ([row for row in whole if row["pid"] % 2 == odd] for odd in (0, 1))
     expected = numbers(others, False) + numbers(own, True)
     assert sorted(counted, key=key) == sorted(expected, key=key)
+
+
+def recorded(rows: Rows, *about: Any) -> tuple[RecordedCounts, dict[str, Rows], int]:
+    """The counts of these events, and the number of fallbacks that are not counted."""
+    counts, out = RecordedCounts(*about), dict[str, Rows](event_count=[], huge_request=[])
+    fallbacks = counts.feed(TABLES["event"].batch(rows))
+    while (ready := counts.read()) is not None:
+        out[ready[0]] += pa.record_batch(ready[1]).to_pylist()
+    return counts, out, fallbacks
+
+
+@settings(max_examples=60, deadline=None)
+@given(events, st.sampled_from(KERNELS), st.integers(0, 10**9), st.integers(10**9, 2**64 - 1))
+def test_the_events_of_a_recording_are_counted_in_its_span(
+    rows: Rows, kernel: str, since: int, until: int
+) -> None:
+    rows = run(engine(kernel), [row | {"pid": i % 4} for i, row in enumerate(rows)])["event"]
+    counts, found, fallbacks = recorded(rows, since, until, [1, 3])
+    inside = [row for row in rows if since <= row["ts"] <= until]
+
+    def key(row: dict[str, Any]) -> tuple[bool, str, int]:
+        order = row["page_order"]
+        return row["recorder"], row["kind"], -1 if order is None else order
+
+    others, own = ([row for row in inside if row["pid"] % 2 == odd] for odd in (0, 1))
+    expected = numbers(others, False) + numbers(own, True)
+    assert sorted(found["event_count"], key=key) == sorted(expected, key=key)
+    assert fallbacks == sum(row["kind"] == "alloc_extfrag" for row in rows)
+    assert counts.complete
+
+
+def test_the_requests_for_huge_pages_of_a_recording_are_counted() -> None:
+    huge = sum(1 << GFP_BITS.index(bit) for bit in ("HIGHMEM", "COMP", "NOMEMALLOC"))
+    less = 1 << GFP_BITS.index("COMP")
+    rows = [
+        event(1, "alloc", 512, 9) | {"gfp_flags": huge},
+        event(2, "alloc", 0, 9) | {"gfp_flags": huge, "pfn": None},
+        event(3, "alloc", 0) | {"gfp_flags": huge},  # no huge page
+        event(4, "alloc", 512, 9) | {"gfp_flags": less},
+        event(5, "alloc", 512, 9, mt=0) | {"gfp_flags": huge},
+        event(6, "alloc", 512, 3) | {"gfp_flags": huge},
+    ]
+    found = recorded(rows, 0, 9, [])[1]["huge_request"]
+    assert [tuple(row.values()) for row in found] == [(3, 1, 1), (9, 2, 1)]
+
+
+def test_an_order_that_no_kernel_has_is_not_counted() -> None:
+    rows = [event(1, "alloc", 512), event(2, "alloc", 512, 200)]
+    counts, found, _ = recorded(rows, 0, 9, [])
+    assert not counts.complete
+    assert [row["events"] for row in found["event_count"]] == [1]
 
 
 def test_rows_outside_the_spans_are_passed_over() -> None:

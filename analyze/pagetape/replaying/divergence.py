@@ -187,7 +187,8 @@ class _Pair:
         row = kernels.row(tape, "auto")
         tables = hindsight.tables(tape, self._source.begin, *validate_run.INPUT)
         look = validate_run.Look(until - self.start, trace)
-        kernel = validate_run.run(tape, row, look=look, tables=tables).state_trace
+        begin = validate_run.Begin(tables)
+        kernel = validate_run.run(tape, row, look=look, begin=begin).state_trace
         assert model and kernel
         return kernel, model
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Generic, Protocol, TypeVar
 
 import pyarrow as pa
@@ -45,13 +46,50 @@ class Engine(Protocol):
 E = TypeVar("E", bound=Engine)
 
 
+_FEW = 1 << 20  # rows of event that stay in memory: 40 MB
+_JOINED = 1 << 15  # rows of a batch of these, at least
+
+
+def is_small(tape: Tape) -> bool:
+    """Whether what was read of the tape's events stays in memory for the next reader."""
+    return tape.num_rows("event") <= _FEW
+
+
+@lru_cache(maxsize=1)
+def _snapshot(tape: Tape) -> list[tuple[str, pa.RecordBatch]]:
+    """The tables of the snapshot at the start; those of the latest tape stay in memory."""
+    return [(name, batch) for name in SNAPSHOT for batch in snapshot_rows(tape, name, 0)]
+
+
+@lru_cache(maxsize=1)
+def _all_events(tape: Tape) -> list[pa.RecordBatch]:
+    """The batches of a small tape, joined up to a size for which a call costs little."""
+    groups: list[list[pa.RecordBatch]] = []
+    rows = _JOINED
+    for batch in tape.batches("event"):
+        if rows >= _JOINED:
+            groups.append([])
+            rows = 0
+        groups[-1].append(batch)
+        rows += batch.num_rows
+    return [b for group in groups for b in _joined(group)]
+
+
+def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    return list(pa.Table.from_batches(batches).combine_chunks().to_batches())
+
+
+def events(tape: Tape) -> Iterator[pa.RecordBatch]:
+    """The batches of `event`. A small tape is decoded once: several runs read it in turn."""
+    return iter(_all_events(tape)) if is_small(tape) else tape.batches("event")
+
+
 def start_tables(tape: Tape, *others: str) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The tables to load: the snapshot at the start, then all rows of `others`.
 
     `new_limit` is not on the tape, but made from it.
     """
-    for name in SNAPSHOT:
-        yield from ((name, batch) for batch in snapshot_rows(tape, name, 0))
+    yield from _snapshot(tape)
     for name in others:
         made = new_limits(tape).to_batches() if name == "new_limit" else tape.batches(name)
         yield from ((name, batch) for batch in made)
@@ -60,7 +98,7 @@ def start_tables(tape: Tape, *others: str) -> Iterator[tuple[str, pa.RecordBatch
 def event_batches(tape: Tape, rows: int | None = None) -> Iterator[pa.RecordBatch]:
     """The batches of `event`, or those with the first `rows` rows; reads one batch ahead."""
     read = 0
-    for batch in prefetch(tape.batches("event")):
+    for batch in prefetch(events(tape)):
         yield batch
         read += batch.num_rows
         if rows is not None and read >= rows:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pagetape.asking.comparison import Metrics, metrics
 from pagetape.replaying import kernels, players
 from pagetape.replaying.playback import Run, Source
-from pagetape.replaying.validation import block_mix, recorded_use
+from pagetape.replaying.validation import block_mix, recorded_counts, recorded_use
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import cache
@@ -37,6 +37,7 @@ def recorded_metrics(tape: Tape) -> Metrics:
 
     def make() -> pa.Table:
         tables = {"block_mix": block_mix(tape), "recorded_use": recorded_use(tape)}
+        tables |= recorded_counts(tape)
         return pa.Table.from_pylist(list(metrics(tape, tables=tables).values()), _RECORDED)
 
     rows = cache.table(tape, "recorded_metrics", _RECORDED, make).to_pylist()

@@ -40,7 +40,7 @@ from pagetape.schemas.memory_tape import MemoryTape
 from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import cache, fallback_unit, origin, output
 from pagetape.tapes.loss import counted_kinds
-from pagetape.tapes.machine import topology
+from pagetape.tapes.machine import recorder_pids, topology
 
 _INFERRED = TABLES["inferred"].arrow
 
@@ -277,14 +277,6 @@ class Source:
             policy_libs=run.policy_libs,
             **options,
         )
-
-
-def recorder_pids(tape: Tape) -> set[int]:
-    """The threads of the tape's own recorder; none if the tape does not say."""
-    own = tape.facts.get("recorder_pid")
-    if own is None:
-        return set()
-    return {row["pid"] for row in tape.rows("task") if row["tgid"] == own}
 
 
 NewRows = Writer | MemoryTape  # what takes the rows of a run

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pagetape.replaying import fanout, model_memory
+from pagetape.replaying import engine_run, fanout, model_memory
 from pagetape.replaying.engine_run import Progress, silent
 from pagetape.replaying.playback import (
     NewRows,
@@ -233,7 +233,7 @@ def play(
     def batches(tape: Tape, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
         nonlocal read
         try:
-            for batch in tape.batches("event"):
+            for batch in engine_run.events(tape):
                 check()
                 yield batch
                 with lock:

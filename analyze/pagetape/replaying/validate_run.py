@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from pagetape import _replay
 from pagetape.replaying import replay_span
@@ -41,6 +44,10 @@ def _first(spans: list[replay_span.Span], most: int) -> list[replay_span.Span]:
     return [(begin, min(until, end)) for begin, until in spans or [(0, end)] if begin < end]
 
 
+def ignore(_batch: pa.RecordBatch) -> None:
+    """A reader that has no use for the events."""
+
+
 @dataclass(frozen=True)
 class Look:
     """A run that ends `most` events after the start. With `trace`, its `state_trace` has the states
@@ -50,6 +57,14 @@ class Look:
     trace: _replay.TraceConfig | None = None
 
 
+@dataclass(frozen=True)
+class Begin:
+    """Tables to load instead of the tape's own. `seen` gets every batch of `event` once."""
+
+    tables: Tables
+    seen: Callable[[pa.RecordBatch], object] = ignore
+
+
 def run(
     tape: Tape,
     row: str,
@@ -57,11 +72,11 @@ def run(
     progress: Progress = silent,
     *,
     look: Look | None = None,
-    tables: Tables | None = None,
+    begin: Begin | None = None,
 ) -> _replay.Validate:
     """The engine after the run under the rules of `row`; its rows go to `sink`.
 
-    It loads the tape's own tables, or `tables`.
+    It loads the tape's own tables, or those of `begin`.
     """
     spans, rows = replay_span.spans(tape), tape.num_rows("event")
     if look is not None:
@@ -69,11 +84,11 @@ def run(
         rows = min(rows, spans[-1][1])
     trace = look.trace if look else None
     engine = _replay.Validate(row, **topology(tape), spans=spans, nr_rows=rows, trace=trace)
-    if tables is None:
-        tables = start_tables(tape, *INPUT)
-    validate = EngineRun(engine, tape, tables, sink)
+    begin = begin or Begin(start_tables(tape, *INPUT))
+    validate = EngineRun(engine, tape, begin.tables, sink)
     for batch in event_batches(tape, rows):
         with naming(tape):
             engine.preview(batch)
+        begin.seen(batch)
     validate.play(event_batches(tape, rows), rows, progress)
     return engine

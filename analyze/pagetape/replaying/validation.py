@@ -13,11 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pagetape import _replay
-from pagetape.replaying import hindsight, kernels, preference, replay_span, validate_run
+from pagetape.replaying import (
+    hindsight,
+    kernels,
+    preference,
+    replay_span,
+    run_ahead,
+    validate_run,
+)
 from pagetape.replaying.engine_run import Progress, naming, silent
+from pagetape.replaying.recorded_counts import SCHEMAS as COUNTED
+from pagetape.replaying.run_ahead import by_row
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import cache, origin, output
@@ -31,56 +39,17 @@ END_STATE = (
     ("pageblock types", "pageblocks", "pageblocks_same"),
 )
 
-_MIX = TABLES["block_mix"].arrow
-_INFERRED = TABLES["inferred"].arrow
-_USE = TABLES["recorded_use"].arrow
-_EXACTNESS = TABLES["exactness"].arrow
-_USES = [name for name in _USE.names if name != "ts"]
+_USES = [name for name in TABLES["recorded_use"].arrow.names if name != "ts"]
 
 _END_TABLES = ("zone", "pageblock", "free_block", "pcp_page")
 
 
-def _without_refuted(rows: pa.Table) -> pa.Table:
-    """Drop allocs of pages that were not on a PCP, as a later row about their free shows."""
-    number = pa.arange(0, rows.num_rows)
-    found = pa.table({"number": number, "at": rows["at"], "pfn": rows["pfn"]})
-    kind = rows["kind"].cast(pa.utf8())
-    allocs = found.filter(pc.equal(kind, "alloc"))
-    frees = found.filter(pc.equal(kind, "direct_free"))
-    pairs = allocs.join(frees, "pfn", join_type="inner", right_suffix="_free")
-    found_later = pc.greater(pairs["number_free"], pairs["number"])
-    refuted = pairs.filter(pc.and_(found_later, pc.less(pairs["at_free"], pairs["at"])))
-    return rows.filter(pc.invert(pc.is_in(number, value_set=refuted["number"])))
-
-
-def _by_row(batches: list[pa.RecordBatch]) -> pa.Table:
-    """The rows of inferred, sorted by the row of event that each precedes."""
-    rows = _without_refuted(pa.Table.from_batches(batches, _INFERRED))
-    return rows.take(pc.sort_indices(rows, [("at", "ascending")]))
-
-
 def _ahead(tape: Tape, row: str, begin: hindsight.Start | None) -> dict[str, pa.Table]:
-    """The tables that validate infers for a free run from `begin`, its block_mix at the end, its
-    recorded_use, and its exactness."""
-    found: dict[str, list[pa.RecordBatch]] = {
-        name: [] for name in ("inferred", "preference", "block_mix", "recorded_use", "exactness")
-    }
-
-    def sink(name: str, batch: pa.RecordBatch) -> None:
-        if name in found:
-            found[name].append(batch)
-
-    validate_run.run(tape, row, sink, tables=hindsight.tables(tape, begin, *validate_run.INPUT))
-    preferences = pa.Table.from_batches(found["preference"], preference.SCHEMA)
-    mix = pa.Table.from_batches(found["block_mix"], _MIX)
-    use = pa.Table.from_batches(found["recorded_use"], _USE)
-    return {
-        "inferred": _by_row(found["inferred"]),
-        "preference": preferences,
-        "block_mix": mix,
-        "recorded_use": use,
-        "exactness": pa.Table.from_batches(found["exactness"], _EXACTNESS),
-    }
+    """The tables of the run of validate before a free run from `begin`, by their names in the
+    cache."""
+    if begin is None:
+        return run_ahead.from_own_start(tape, row).tables
+    return run_ahead.run(tape, row, hindsight.tables(tape, begin, *validate_run.INPUT)).tables
 
 
 def preferences(tape: Tape) -> pa.Table:
@@ -102,8 +71,8 @@ def preferences(tape: Tape) -> pa.Table:
     return preference.corrected(found, preference.known_preferences(tape, policies))
 
 
-def _from_run_ahead(tape: Tape, name: str, schema: pa.Schema) -> pa.Table:
-    """A table of _ahead(), cached with the others.
+def _from_run_ahead(tape: Tape, name: str) -> pa.Table:
+    """A table of the run before a free run, cached with the others.
 
     A replay has no rows: its events are complete. A recording has rows only with a start that is
     exact or built from hindsight, and the events of the free lists, which the inference needs.
@@ -115,7 +84,7 @@ def _from_run_ahead(tape: Tape, name: str, schema: pa.Schema) -> pa.Table:
     known = begin is not None or replay_span.exact(tape, 0) is not None
     proves = known and points.get("mm_page_alloc_zone_locked")
     if "replay" in tape.facts or not proves or not (own := kernels.own(tape)):
-        return schema.empty_table()
+        return run_ahead.SCHEMAS[name].empty_table()
 
     def make() -> pa.Table:
         found = _ahead(tape, own.row, begin)
@@ -124,12 +93,12 @@ def _from_run_ahead(tape: Tape, name: str, schema: pa.Schema) -> pa.Table:
                 cache.store(tape, other, table)
         return found[name]
 
-    return cache.table(tape, name, schema, make)
+    return cache.table(tape, name, run_ahead.SCHEMAS[name], make)
 
 
 def inferred(tape: Tape) -> pa.Table:
     """Activity that later events prove, although no event recorded it: input of a free run."""
-    return _from_run_ahead(tape, "inferred", _INFERRED)
+    return _from_run_ahead(tape, "inferred")
 
 
 def block_mix(tape: Tape) -> pa.Table:
@@ -138,18 +107,25 @@ def block_mix(tape: Tape) -> pa.Table:
     An event shows the migratetype of a page, so the model that follows the record knows that of
     every page which the tape saw allocated.
     """
-    return _from_run_ahead(tape, "block_mix", _MIX)
+    return _from_run_ahead(tape, "block_mix")
 
 
 def recorded_use(tape: Tape) -> pa.Table:
     """How the zones stood at a recording's requests: one row of recorded_use, or none."""
-    return _from_run_ahead(tape, "recorded_use", _USE)
+    return _from_run_ahead(tape, "recorded_use")
+
+
+def recorded_counts(tape: Tape) -> dict[str, pa.Table]:
+    """Counts of a recording's events, for the report metrics in place of its tables of these names;
+    none if the report has to count the events."""
+    found = {name: _from_run_ahead(tape, run_ahead.COUNTS + name) for name in COUNTED}
+    return found if found["event_count"].num_rows else {}
 
 
 def miss_rates(tape: Tape) -> dict[str, float]:
     """The share of known decisions that validate missed on a recording, from the start of a free
     run, by kind; none if it has no such run."""
-    rows = _from_run_ahead(tape, "exactness", _EXACTNESS).to_pylist()
+    rows = _from_run_ahead(tape, "exactness").to_pylist()
     found: dict[str, float] = {}
     for decision in {row["decision"] for row in rows}:
         those = [row for row in rows if row["decision"] == decision]
@@ -203,7 +179,7 @@ def validate(
 
         engine = validate_run.run(tape, about["kernel"], sink, progress)
         if writer is not None:
-            for batch in _by_row(inferred_rows).to_batches():
+            for batch in by_row(inferred_rows).to_batches():
                 writer.write("inferred", batch)
     _compare_end(engine, tape)
     totals = dict(engine.totals)

@@ -171,3 +171,11 @@ def snapshot_rows(tape: Tape, name: str, number: int) -> list[pa.RecordBatch]:
     """The rows of one snapshot in one table."""
     rows = tape.table(name)
     return list(rows.filter(pc.equal(rows["snapshot"], number)).combine_chunks().to_batches())
+
+
+def recorder_pids(tape: Tape) -> set[int]:
+    """The threads of the tape's own recorder; none if the tape does not say."""
+    own = tape.facts.get("recorder_pid")
+    if own is None:
+        return set()
+    return {row["pid"] for row in tape.rows("task") if row["tgid"] == own}

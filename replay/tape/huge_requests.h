@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * huge_requests.h - how many requests for a huge page the model has a block for: table
- * huge_request.
+ * huge_requests.h - how many requests for a huge page got one: table huge_request.
  *
- * A request that failed on the tape fails in the model, too: its page would never be freed. What
- * counts is whether the model had a block for it.
+ * A request that failed on the tape fails in a free run, too: its page would never be freed. What
+ * counts there is whether the model had a block for it.
  */
 #pragma once
 
@@ -24,7 +23,9 @@ struct huge_requests {
 /* Whether a request has the flags that every one for a huge page has (GFP_TRANSHUGE_LIGHT). */
 bool is_huge_request(const struct waiting *e);
 
-/* Count a request, if it is for a huge page; `got`: the model had a block. */
+/* Count a request for a huge page; `got`: there was a block. */
+void huge_requests_count(struct huge_requests *h, int order, bool got);
+/* Count a request, if it is for a huge page. */
 void huge_requests_add(struct huge_requests *h, const struct waiting *e, bool got);
 
 /* The rows of huge_request. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "huge_requests.h"
 
-#include "tape/requests.h"
+#include "requests.h"
 
 /* GFP_TRANSHUGE_LIGHT: the flags that no kernel leaves out. */
 #define GFP_HUGE (GFP_HIGHMEM | GFP_MOVABLE | GFP_COMP | GFP_NOMEMALLOC)
@@ -11,12 +11,16 @@ bool is_huge_request(const struct waiting *e)
 	return e->order && (e->gfp_flags & GFP_HUGE) == GFP_HUGE;
 }
 
+void huge_requests_count(struct huge_requests *h, int order, bool got)
+{
+	h->of[order].asked++;
+	h->of[order].got += got;
+}
+
 void huge_requests_add(struct huge_requests *h, const struct waiting *e, bool got)
 {
-	if (!is_huge_request(e))
-		return;
-	h->of[e->order].asked++;
-	h->of[e->order].got += got;
+	if (is_huge_request(e))
+		huge_requests_count(h, e->order, got);
 }
 
 void huge_requests_write(const struct huge_requests *h, struct output *out)

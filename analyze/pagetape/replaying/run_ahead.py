@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The run of validate over a recording before a free run: what it infers, and what it counts."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pagetape.replaying import preference, recorded_counts, validate_run
+from pagetape.replaying.engine_run import Tables, is_small, start_tables
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape
+
+_INFERRED = TABLES["inferred"].arrow
+_MADE = {name: TABLES[name].arrow for name in ("block_mix", "recorded_use", "exactness")}
+
+COUNTS = "recorded_"  # before the names of recorded_counts.SCHEMAS
+
+# The tables by their names in the cache.
+SCHEMAS = {
+    "inferred": _INFERRED,
+    "preference": preference.SCHEMA,
+    **_MADE,
+    **{COUNTS + name: schema for name, schema in recorded_counts.SCHEMAS.items()},
+}
+
+
+class Ahead(NamedTuple):
+    """Tables of SCHEMAS, and the totals of the engine."""
+
+    tables: dict[str, pa.Table]
+    totals: dict[str, Any]
+
+
+def _without_refuted(rows: pa.Table) -> pa.Table:
+    """Drop allocs of pages that were not on a PCP, as a later row about their free shows."""
+    number = pa.arange(0, rows.num_rows)
+    found = pa.table({"number": number, "at": rows["at"], "pfn": rows["pfn"]})
+    kind = rows["kind"].cast(pa.utf8())
+    allocs = found.filter(pc.equal(kind, "alloc"))
+    frees = found.filter(pc.equal(kind, "direct_free"))
+    pairs = allocs.join(frees, "pfn", join_type="inner", right_suffix="_free")
+    found_later = pc.greater(pairs["number_free"], pairs["number"])
+    refuted = pairs.filter(pc.and_(found_later, pc.less(pairs["at_free"], pairs["at"])))
+    return rows.filter(pc.invert(pc.is_in(number, value_set=refuted["number"])))
+
+
+def by_row(batches: list[pa.RecordBatch]) -> pa.Table:
+    """The rows of inferred, sorted by the row of event that each precedes."""
+    rows = _without_refuted(pa.Table.from_batches(batches, _INFERRED))
+    return rows.take(pc.sort_indices(rows, [("at", "ascending")]))
+
+
+def run(tape: Tape, row: str, tables: Tables) -> Ahead:
+    """The run from a start with these tables, under the rules of `row`."""
+    made: dict[str, list[pa.RecordBatch]] = {
+        name: [] for name in ("inferred", "preference", *_MADE)
+    }
+
+    def sink(name: str, batch: pa.RecordBatch) -> None:
+        if name in made:
+            made[name].append(batch)
+
+    counts = recorded_counts.RecordedCounts(tape)
+    begin = validate_run.Begin(tables, counts.feed)
+    engine = validate_run.run(tape, row, sink, begin=begin)
+    found = {
+        "inferred": by_row(made.pop("inferred")),
+        **{name: pa.Table.from_batches(rows, SCHEMAS[name]) for name, rows in made.items()},
+        **{COUNTS + name: rows for name, rows in counts.tables().items()},
+    }
+    return Ahead(found, engine.totals)
+
+
+@lru_cache(maxsize=1)
+def _of_small(tape: Tape, row: str) -> Ahead:
+    return run(tape, row, start_tables(tape, *validate_run.INPUT))
+
+
+def from_own_start(tape: Tape, row: str) -> Ahead:
+    """The run from the tape's own start. That of a small tape is played once."""
+    if is_small(tape):
+        return _of_small(tape, row)
+    return run(tape, row, start_tables(tape, *validate_run.INPUT))

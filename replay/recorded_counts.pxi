@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+# The counts of a recording's events; part of _replay.pyx.
+
+cdef class RecordedCounts:
+    cdef recorded_counts *c
+    cdef Threads recorder
+
+    def __cinit__(self, uint64_t since, uint64_t until, recorder_pids):
+        cdef error err
+        cdef recorded_counts_config config
+        self.recorder = Threads(recorder_pids)
+        config = recorded_counts_config(since, until, self.recorder.c)
+        check(recorded_counts_new(&self.c, &config, &err), &err)
+
+    def __dealloc__(self):
+        recorded_counts_free(self.c)
+
+    def feed(self, batch):
+        cdef error err
+        cdef int ret
+        cdef uint64_t fallbacks = 0
+        cdef Rows rows = Rows(batch)
+        with nogil:
+            ret = recorded_counts_feed(self.c, rows.schema, rows.array, &fallbacks, &err)
+        check(ret, &err)
+        return fallbacks
+
+    def read(self):
+        cdef error err
+        cdef ArrowBatch out = ArrowBatch()
+        cdef batch *rows = recorded_counts_read(self.c)
+        if not rows:
+            return None
+        out.table = rows.table
+        check(batch_export(rows, &out.array, &err), &err)
+        return rows.table.name.decode(), out
+
+    @property
+    def complete(self):
+        return recorded_counts_complete(self.c)
