@@ -25,6 +25,7 @@ static const struct table *const series_tables[NR_SERIES] = {
 static int open_outputs(struct replay *r, struct error *err)
 {
 	int ret = run_output(&r->run, &r->events.output, &event_table, EVENT_ROWS, err);
+	int nr_end = r->config.counted ? NR_END_COUNTED : NR_END;
 
 	for (int i = 0; i < NR_SERIES && !ret; i++)
 		ret = run_output(&r->run, &r->series[i], series_tables[i], OTHER_ROWS, err);
@@ -35,7 +36,7 @@ static int open_outputs(struct replay *r, struct error *err)
 	for (int i = 0; i < NR_FRAGMENTATION_SAMPLE && !ret; i++)
 		ret = run_output(&r->run, &r->samples[i], fragmentation_sample_tables[i],
 				 OTHER_ROWS, err);
-	for (int i = 0; i < NR_END && !ret; i++)
+	for (int i = 0; i < nr_end && !ret; i++)
 		ret = run_output(&r->run, &r->end[i], end_tables[i], OTHER_ROWS, err);
 	return ret;
 }

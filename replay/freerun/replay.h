@@ -42,7 +42,11 @@ struct replay_config {
 	struct run_config run;
 	bool events; /* write the model's own events */
 	enum reclaim_mode reclaim;
-	bool counted; /* write fallbacks as rows and count all other events: event_counts.h */
+	/*
+	 * Write fallbacks as rows and count all other events (event_counts.h); at the end, write no
+	 * rows of pages and pageblocks.
+	 */
+	bool counted;
 	struct recorder_threads recorder; /* borrowed until replay_free() */
 	/* Move pages for requests that the record served: compact_for_record.h. */
 	bool compacts_for_record;

@@ -455,6 +455,8 @@ static void write_pcp_pages(const struct model *m, const struct pcp *pcp, struct
 {
 	const struct zone *zone = &m->zones[pcp->zone];
 
+	if (!output)
+		return;
 	for (int list = 0; list < m->nr_pcp_lists; list++) {
 		frame_nr head = pcp->heads + (uint32_t)list;
 		int order, type;
@@ -490,6 +492,8 @@ static void write_free_list(const struct model *m, const struct zone *zone, int 
 		columns->nr_free[i] = zone->nr_free[order][type];
 		columns->capped[i] = false;
 	}
+	if (!outputs[END_FREE_BLOCK])
+		return;
 	for (uint32_t f = m->frames[list].next; f != list; f = m->frames[f].next) {
 		struct free_block_columns *columns;
 		BEGIN_ROW(outputs[END_FREE_BLOCK], ts)
@@ -513,6 +517,9 @@ static void write_pageblocks(const struct model *m, const struct zone *zone, str
 
 		if (!block_exists(m, block))
 			continue;
+		nr_blocks[block->migratetype]++;
+		if (!output)
+			continue;
 		BEGIN_ROW(output, ts)
 
 		columns->node[i] = zone->node;
@@ -523,7 +530,6 @@ static void write_pageblocks(const struct model *m, const struct zone *zone, str
 		if (block->lru_known || !block->nr_old)
 			SET(nr_movable,
 			    (uint16_t)(block->nr_live[MIGRATETYPE_MOVABLE] + block->old_movable));
-		nr_blocks[block->migratetype]++;
 	}
 }
 

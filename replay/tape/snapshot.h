@@ -32,7 +32,7 @@ int snapshot_load_block_guess(struct model *m, const struct block_guess_columns 
  */
 void snapshot_complete(struct model *m);
 
-/* Output tables of the end state, in this order. */
+/* Output tables of the end state, in this order; those of pages and pageblocks are last. */
 enum {
 	END_ZONE,
 	END_PCP,
@@ -42,8 +42,9 @@ enum {
 	END_FREE_BLOCK,
 	END_PCP_PAGE,
 	NR_END,
+	NR_END_COUNTED = END_PAGEBLOCK, /* without these */
 };
 extern const struct table *const end_tables[NR_END];
 
-/* Write the model's state as snapshot 1, read at `ts`. */
+/* Write the model's state as snapshot 1, read at `ts`. The last tables may be NULL: not written. */
 void snapshot_write(const struct model *m, struct output *const outputs[NR_END], uint64_t ts);

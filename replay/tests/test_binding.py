@@ -263,6 +263,9 @@ def test_a_run_can_count_its_events_instead(rows: Rows, kernel: str) -> None:
     fallbacks = [row for row in whole.pop("event") if row["kind"] == "alloc_extfrag"]
     assert counted.pop("event") == fallbacks
     assert whole.pop("event_count") == []
+    for name in ("pageblock", "free_block", "pcp_page"):
+        whole.pop(name)
+        assert counted.pop(name) == []
     assert counted == whole
 
 
