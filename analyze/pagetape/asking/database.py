@@ -432,8 +432,8 @@ class Database:
         ((_, label),) = self._tapes
         assert self._span is None and not self._given and not self._only
         self._tapes = [(tape, label)]
-        self._machines.rows = self._machine_rows()
-        self._distances.rows = self._distance_rows()
+        self._machines.replace(self._machine_rows())
+        self._distances.replace(self._distance_rows())
         for scanned in self._scanned:
             scanned.tape = tape
         plan = question.name.replace(".", "_")

@@ -121,11 +121,14 @@ class RowsDataset(_Dataset):
 
     def __init__(self, schema: pa.Schema, rows: list[dict[str, Any]]) -> None:
         self._schema = schema
-        self.rows = rows
+        self.replace(rows)
+
+    def replace(self, rows: list[dict[str, Any]]) -> None:
+        self._table = pa.Table.from_pylist(rows, self._schema)
 
     @property
     def schema(self) -> pa.Schema:
         return self._schema
 
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        yield from pa.Table.from_pylist(self.rows, self._schema).select(columns).to_batches()
+        yield from self._table.select(columns).to_batches()
