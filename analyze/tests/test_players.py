@@ -10,7 +10,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
-from pagetape.replaying import ensemble, model_memory, players, sweep
+from pagetape.replaying import engine_run, ensemble, model_memory, players, sweep
 from pagetape.replaying.playback import NewTape, Run, Source, play
 from pagetape.schemas.memory_tape import MemoryTape
 from pagetape.schemas.tape import Tape, TapeError
@@ -61,8 +61,14 @@ class Broken(Totals):
 
 @pytest.mark.parametrize(("models", "times"), [(8, 1), (7, 1), (4, 2), (1, 7)])
 def test_a_tape_is_decoded_once_for_all_runs_that_fit_into_memory(
-    models: int, times: int, source: Source, decoded: list[Path], tmp_path: Path
+    models: int,
+    times: int,
+    source: Source,
+    decoded: list[Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(engine_run, "_FEW", 0)
     members = ensemble.Members(source, "this", RUNS["off"], 3, cached=False)
     tasks = [members, *(Totals(source, [run], tmp_path) for run in RUNS.values())]
     tasks.append(Totals(source, [Run("auto", ())], tmp_path, needs=tasks[:2]))
@@ -71,11 +77,22 @@ def test_a_tape_is_decoded_once_for_all_runs_that_fit_into_memory(
     assert members.table.num_rows
 
 
+def test_a_small_tape_is_decoded_once_for_all_passes(
+    source: Source, decoded: list[Path], tmp_path: Path
+) -> None:
+    tasks = [Totals(source, [run], tmp_path) for run in RUNS.values()]
+    players.play(tasks, 2, 1)
+    players.play([Totals(source, [RUNS["off"]], tmp_path)], 2, 1)
+    assert decoded == [source.tape.path]
+    assert tasks[0].found
+
+
 def test_a_sweep_decodes_a_tape_once_for_its_cases_and_their_members(
     small: Path, decoded: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
     monkeypatch.setattr(model_memory, "_PER_CPU", 32)
+    monkeypatch.setattr(engine_run, "_FEW", 0)
     cases = sweep.plan(small, "small", list(RUNS.values()), 2).cases
     prepared = sweep.prepare(cases[0].tape)
     decoded.clear()
@@ -114,7 +131,7 @@ def test_measured_members_leave_no_rows_in_memory(source: Source) -> None:
     members = ensemble.Members(source, "this", RUNS["off"], 3, cached=False)
     players.play([members], 2)
     assert members.table.num_rows
-    assert not [one for one in gc.get_objects() if type(one) is MemoryTape]
+    assert not [one for one in gc.get_objects() if type(one) is MemoryTape and one.tables]
 
 
 def test_an_error_ends_its_task_and_those_that_need_it(source: Source, tmp_path: Path) -> None:
