@@ -20,6 +20,7 @@ one of a CPU that lost a thousand or more before it: until then requests of that
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -88,6 +89,12 @@ def find(tape: Tape, mark: dict[str, Any]) -> SnapshotPoint:
 
 def spans(tape: Tape) -> list[Span]:
     """The rows of event to play, in order; an empty list stands for all rows."""
+    return list(_spans(tape))
+
+
+@lru_cache(maxsize=4)
+def _spans(tape: Tape) -> list[Span]:
+    """Found once: the events around both snapshots are decoded for it."""
     last = pc.max(tape.table("snapshot")["snapshot"]).as_py()
     start, end = exact(tape, 0), exact(tape, last) if last else None
     rows = tape.num_rows("event")
