@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
+from pagetape.asking.database import Database
 from pagetape.replaying import replay_span
+from pagetape.replaying.recorded_counts import RecordedCounts
+from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
 
 MARK = {"cpu": 1, "pid": 7, "pfn": 4096, "page_order": 4}
 OTHER = {"cpu": 0, "pid": 8, "pfn": 99, "page_order": 0}
 BEGIN, END = 1000, 5_000_000_000
+NEVER = 2**64 - 1
 
 
 def event(ts: int, kind: str, page: dict[str, Any] = OTHER) -> dict[str, Any]:
@@ -92,3 +96,26 @@ def test_the_last_of_several_snapshots_is_the_end(tmp_path: Path) -> None:
 def test_a_tape_without_events_has_none_to_play(tmp_path: Path) -> None:
     empty = tape(tmp_path / "t.tape", [], [snapshot(0, BEGIN), snapshot(1, END)])
     assert replay_span.spans(empty) == [(0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "span"),
+    [
+        ([], (0, NEVER)),
+        ([snapshot(0, BEGIN)], (BEGIN + 1, NEVER)),
+        ([snapshot(0, BEGIN), snapshot(1, END)], (BEGIN + 1, END)),
+        ([snapshot(0, BEGIN), snapshot(1, END), snapshot(2, END + 1, "proc")], (BEGIN + 1, NEVER)),
+        ([snapshot(0, BEGIN, "proc"), snapshot(1, END)], (0, NEVER)),
+    ],
+)
+def test_the_events_of_the_view_played_are_counted(
+    snapshots: list[dict[str, Any]], span: tuple[int, int], tmp_path: Path
+) -> None:
+    found = tape(tmp_path / "t.tape", EVENTS, snapshots)
+    with Database([found]) as db:
+        (row,) = db.ask("SELECT since, until FROM played").objects()
+    assert (row["since"], row["until"]) == span
+    counts = RecordedCounts(found)
+    counts.feed(TABLES["event"].batch(EVENTS))
+    counted = sum(counts.tables()["event_count"]["events"].to_pylist())
+    assert counted == sum(span[0] <= row["ts"] <= span[1] for row in EVENTS)

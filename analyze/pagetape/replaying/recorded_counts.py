@@ -9,23 +9,37 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagetape import _replay
-from pagetape.asking.database import Database
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 from pagetape.tapes.machine import recorder_pids
+from pagetape.tapes.overwritten import complete_from
 
 # The tables that replace those of the recording in the report.
 SCHEMAS = {name: TABLES[name].arrow for name in ("event", "event_count", "huge_request")}
+
+
+_NEVER = 2**64 - 1
+
+
+def _played(tape: Tape) -> tuple[int, int]:
+    """The times of the view `played`, without a database: a run needs no other question."""
+    rows = tape.rows("snapshot")
+
+    def exact(number: int) -> int | None:
+        found = (row["ts"] for row in rows if row["how"] == "exact" and row["snapshot"] == number)
+        return min(found, default=None)
+
+    if (start := exact(0)) is None:
+        return complete_from(tape) or 0, _NEVER
+    last = max(row["snapshot"] for row in rows)
+    return start + 1, (exact(last) if last else None) or _NEVER
 
 
 class RecordedCounts:
     """Counts of the events in the time span that a replay covers: feed() every batch of `event`."""
 
     def __init__(self, tape: Tape) -> None:
-        with Database([tape], threads=1) as db:
-            (span,) = db.ask("SELECT since, until FROM played").objects()
-        pids = recorder_pids(tape)
-        self._counts = _replay.RecordedCounts(span["since"], span["until"], pids)
+        self._counts = _replay.RecordedCounts(*_played(tape), recorder_pids(tape))
         self._fallbacks: list[pa.RecordBatch] = []
 
     def feed(self, batch: pa.RecordBatch) -> None:
