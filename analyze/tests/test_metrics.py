@@ -24,7 +24,6 @@ def test_each_tape_has_its_own_metrics(tapes: list[Tape]) -> None:
     found = [many.of(tape) for tape in tapes]
     assert found == [metrics(tape) for tape in tapes]
     assert len({str(of_one) for of_one in found}) == len(tapes) - 1
-    many.close()
 
 
 def test_an_error_names_its_tape_and_spoils_no_other(
@@ -41,4 +40,3 @@ def test_an_error_names_its_tape_and_spoils_no_other(
     with pytest.raises(TapeError, match=str(damaged)):
         many.of(bad)
     assert many.of(Tape(golden)) == metrics(Tape(golden))
-    many.close()

@@ -66,7 +66,7 @@ def _by_name(tape: Tape, found: Answer) -> Metrics:
 
 
 class MetricsOfMany:
-    """metrics() of many tapes, on several threads: the report is planned once per thread."""
+    """metrics() of many small tapes, on several threads: the report is planned once per thread."""
 
     def __init__(self) -> None:
         self._idle: list[Database] = []
@@ -78,13 +78,13 @@ class MetricsOfMany:
         except IndexError:
             db = Database([tape], threads=1)
         found = _by_name(tape, db.run_on(tape, query.reports()["metrics"]))
+        db.forget()
         self._idle.append(db)
         return found
 
-    def close(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
 
+# metrics() of the tape of a counted run.
+metrics_of_run = MetricsOfMany().of
 
 # Values of the members by run and metric, in the order of their seeds.
 Members = dict[str, dict[str, list[int]]]

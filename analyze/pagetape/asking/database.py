@@ -37,6 +37,7 @@ from pagetape.asking import query
 from pagetape.asking.spill_dir import spill_dir
 from pagetape.asking.tape_dataset import RowsDataset, TapeDataset
 from pagetape.schemas import TABLES, Column, Table
+from pagetape.schemas.memory_tape import MemoryTape
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import fallback_unit, kernel_rows
 from pagetape.tapes.machine import assumed_distances
@@ -443,6 +444,13 @@ class Database:
                 self._interruptible(lambda: self._db.execute(f"PREPARE {plan} AS {question.sql}"))
                 self._prepared.add(plan)
             return self._interruptible(lambda: self._answer(f"EXECUTE {plan}", {}))
+
+    def forget(self) -> None:
+        """Let go of the tape of run_on(), whose rows may be in memory."""
+        ((tape, label),) = self._tapes
+        self._tapes = [(MemoryTape(tape.path, {}), label)]
+        for scanned in self._scanned:
+            scanned.tape = self._tapes[0][0]
 
     def _chosen(self, question: query.Query, values: Mapping[str, Any] | None) -> dict[str, Any]:
         """The parameters of a query, checked; its views are made."""

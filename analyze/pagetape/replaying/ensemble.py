@@ -28,7 +28,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pagetape.asking.comparison import MetricsOfMany
+from pagetape.asking.comparison import metrics_of_run
 from pagetape.replaying import kernels, players
 from pagetape.replaying.playback import Run, Source, identity, is_own
 from pagetape.replaying.validation import miss_rates
@@ -91,7 +91,6 @@ class Members(players.CachedTable):
         self, source: Source, label: str, run: Run, nr: int, *, cached: bool = True
     ) -> None:
         self.label = label
-        self._metrics = MetricsOfMany()
         self._members: dict[int, dict[str, dict[str, Any]]] = {}  # metrics by seed
         tape = source.tape
 
@@ -110,13 +109,12 @@ class Members(players.CachedTable):
 
     def take(self, part: players.Part) -> None:
         """Measure a member."""
-        found = self._metrics.of(part.whole())
+        found = metrics_of_run(part.whole())
         for kind, nr in part.drawn.items():
             found[DRAWN + kind] = {"unit": "changes", "tier": "A", "value": nr}
         self._members[part.variation["seed"]] = found
 
     def make(self) -> pa.Table:
-        self._metrics.close()
         rows = [
             {"run": self.label, "seed": seed, "metric": name}
             | {column: row[column] for column in ("unit", "tier", "value")}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from pagetape.asking.comparison import Metrics, metrics
+from pagetape.asking.comparison import Metrics, metrics, metrics_of_run
 from pagetape.replaying import kernels, players
 from pagetape.replaying.playback import Run, Source
 from pagetape.replaying.validation import block_mix, recorded_counts, recorded_use
@@ -79,7 +79,7 @@ class ModelError(players.CachedTable):
 
     def make(self) -> pa.Table:
         (part,) = self.parts
-        return side_by_side(self._tape, metrics(part.whole()))
+        return side_by_side(self._tape, metrics_of_run(part.whole()))
 
 
 def measure(source: Source, run: Run) -> pa.Table:

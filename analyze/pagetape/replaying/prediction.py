@@ -116,7 +116,10 @@ class WhatIf(players.Task):
         made = part.whole(tables)
         tape = part.source.tape
         with _named(tape, made.path):
-            found = comparison.metrics(made, threads=1)
+            counted = part.new is None or part.new.counted
+            found = (
+                comparison.metrics_of_run(made) if counted else comparison.metrics(made, threads=1)
+            )
             error = self._error.table if self._error else model_error.side_by_side(tape, found)
             self.result = with_intervals(part.result, found, error, tables["member"])
 
