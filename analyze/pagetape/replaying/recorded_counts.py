@@ -32,7 +32,7 @@ def _played(tape: Tape) -> tuple[int, int]:
     if (start := exact(0)) is None:
         return complete_from(tape) or 0, _NEVER
     last = max(row["snapshot"] for row in rows)
-    return start + 1, (exact(last) if last else None) or _NEVER
+    return min(start + 1, _NEVER), (exact(last) if last else None) or _NEVER
 
 
 class RecordedCounts:
