@@ -130,6 +130,7 @@ class RunOptions(TypedDict, total=False):
     compaction_proactiveness: int  # vm.compaction_proactiveness; 20
     defrag_mode: int  # vm.defrag_mode; 0
     known_pages: int  # of the tape's pageblocks; 0. Zones that span much more are refused
+    zone_events: bool  # event set zone: PCP lists are the boundary of the tape; False
     hopeless_nodes: int  # bits of nodes whose kswapd has given up before the start; 0
     percpu_pagelist_high_fraction: int  # vm.percpu_pagelist_high_fraction; 0
     numa_balancing: int  # kernel.numa_balancing, of which bit 1 is memory tiering; 0

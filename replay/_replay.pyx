@@ -47,6 +47,7 @@ cdef dict RUN = SYSCTLS | {
     "max_order": 10, "page_size": 4096,
     "known_pages": 0,
     "hopeless_nodes": 0,
+    "zone_events": False,
     "interval_ns": 1_000_000_000,
     "spans": (),
     "trace": None,
@@ -128,6 +129,7 @@ cdef class Machine:
         self.c.known_pages = given["known_pages"]
         self.c.hopeless_nodes = given["hopeless_nodes"]
         self.c.pcp_high_fraction = given["percpu_pagelist_high_fraction"]
+        self.c.zone_events = given["zone_events"]
         self.c.recorded_defrag = given["defrag_mode"] != 0
         self.c.recorded_zone_reclaim = given["zone_reclaim_mode"] & ZONE_RECLAIM_BITS
         self.c.tiers = (given["numa_balancing"] & 2) != 0  # NUMA_BALANCING_MEMORY_TIERING

@@ -94,6 +94,7 @@ cdef extern from "run/run.h" nogil:
         int pcp_high_fraction
         bint tiers
         bint recorded_defrag
+        bint zone_events
         uint8_t recorded_zone_reclaim
     struct span:
         uint64_t first, end

@@ -113,6 +113,7 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
     "page_size": _number(1 << 31),
     "nodes": _nodes,
     "events": _texts,
+    "event_set": _text,
     "skipped_events": _texts,
     "instances": _texts,
     "migratetypes": _texts,

@@ -53,6 +53,11 @@ int replay_new(struct replay **out, const struct replay_config *config, struct e
 	r->reclaim.supply.mode = config->reclaim;
 	r->totals.anomalies = r->run.nr_anomalies;
 	ret = run_init(&r->run, &config->run, err);
+	if (!ret && config->run.machine.zone_events && config->reclaim != RECLAIM_AS_RECORDED)
+		ret = fail(err, EINVAL,
+			   "reclaim of the model's own needs page events, which a tape of the "
+			   "event set zone does not have: use --reclaim R0, or record with "
+			   "--events all");
 	if (!ret)
 		ret = open_outputs(r, err);
 	if (ret) {
@@ -241,6 +246,12 @@ static bool is_for_reclaim(struct replay *r, const struct waiting *e)
 	       reclaim_supply_frees_moved(supply, e->frame);
 }
 
+/* A request for pages: an alloc, or a page of a refill. */
+static bool is_alloc(const struct waiting *e)
+{
+	return e->kind == EVENT_KIND_ALLOC || e->kind == EVENT_KIND_ALLOC_ZONE_LOCKED;
+}
+
 static void run_request(struct replay *r, struct waiting *e)
 {
 	struct reclaim_events *recorded = &r->run.load.reclaim_events;
@@ -249,7 +260,7 @@ static void run_request(struct replay *r, struct waiting *e)
 	if (is_for_reclaim(r, e))
 		return;
 	r->serve.request.reclaimed =
-		recorded->nr_reclaimed && e->kind == EVENT_KIND_ALLOC &&
+		recorded->nr_reclaimed && is_alloc(e) &&
 		reclaim_events_take_reclaimed(recorded, e->moment.pid, e->order);
 	serve_request(&r->serve, e);
 	if (e->kind == EVENT_KIND_ALLOC && e->frame != NO_FRAME)
@@ -341,7 +352,7 @@ static void compare_page(struct replay *r, const struct waiting *e)
 {
 	uint32_t place;
 
-	if (r->wrong_page.known || e->kind != EVENT_KIND_ALLOC || e->frame == NO_FRAME)
+	if (r->wrong_page.known || !is_alloc(e) || e->frame == NO_FRAME)
 		return;
 	place = page_map_place(&r->serve.pages, e->frame);
 	if (place == e->frame)

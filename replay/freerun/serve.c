@@ -64,6 +64,10 @@ void serve_request(struct serve *s, struct waiting *e)
 		serve_emit_free(s, e);
 		return;
 	}
+	if (s->refills) {
+		serve_boundary(s, e);
+		return;
+	}
 	switch (e->kind) {
 	case EVENT_KIND_ALLOC:
 		if (s->nr_migrations &&

@@ -26,6 +26,7 @@ struct request_facts {
 	struct free_request free; /* facts of a free; pcp_locked is also used for an alloc */
 	uint32_t landed_frame;    /* page of the next alloc, which asks the page's node first */
 	bool reclaimed;           /* its task comes out of direct reclaim */
+	uint32_t refill;          /* entries of its refill; 0: the PCP decides */
 };
 extern const struct request_facts no_facts;
 
@@ -48,6 +49,12 @@ struct migration {
 	uint32_t targets[MIGRATION_TARGETS]; /* recorded frames, in the order of their use */
 };
 
+/* A refill whose pages leave the model one by one. */
+struct refill_rest {
+	list_nr list;  /* of the PCP that holds the rest of its pages */
+	uint32_t left; /* recorded pages to come */
+};
+
 struct serve {
 	struct model *model;
 	struct page_map pages;
@@ -67,7 +74,8 @@ struct serve {
 	uint64_t nr_awaiting_alloc; /* pages taken without an event so far */
 	struct migration migrations[SERVE_MIGRATIONS];
 	int nr_migrations;
-	struct contig_run *runs; /* [cpu] NULL: the row frees each page by itself */
+	struct refill_rest *refills; /* [cpu] of a tape of the event set zone; else NULL */
+	struct contig_run *runs;     /* [cpu] NULL: the row frees each page by itself */
 };
 
 /* Prepare to serve requests from `model`. -ENOMEM. */

@@ -48,6 +48,7 @@ struct request serve_asked(const struct serve *s, const struct waiting *e)
 		.class_zone = (uint8_t)gfp_class_zone(s->model, e->gfp_flags),
 		.pcp_locked = s->request.free.pcp_locked,
 		.reclaimed = s->request.reclaimed,
+		.refill = s->request.refill,
 		.node = preferred_node(s, e),
 	};
 }

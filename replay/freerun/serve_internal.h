@@ -7,6 +7,7 @@
  *   serve_alloc.c       allocs
  *   serve_free.c        frees
  *   serve_contig_free.c contiguous pages that are freed together
+ *   serve_boundary.c    refills and drains of PCPs that are the boundary of the tape
  *   serve_huge.c        tries of a fault that asks for a huge page
  *   serve_inferred.c    inferred rows
  *   serve_migration.c   pages that recorded compaction moves
@@ -46,6 +47,9 @@ bool serve_contig_free(struct serve *s, const struct waiting *e);
 void serve_free_batched(struct serve *s, struct waiting *e);
 /* Write the event of a free that has no effect: of a batch, or undone. */
 void serve_emit_free(struct serve *s, const struct waiting *e);
+
+/* A request of a tape of the event set zone: zone_requests.h. */
+void serve_boundary(struct serve *s, const struct waiting *e);
 
 /*
  * serve_migration.c: the pages that recorded compaction moves. A page that it moved is freed, and

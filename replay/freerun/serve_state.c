@@ -42,6 +42,11 @@ int serve_init(struct serve *s, struct model *model, struct anomalies anomalies,
 		if (!s->runs)
 			return fail(err, ENOMEM, "no memory for %d CPUs", model->nr_cpus);
 	}
+	if (model->record->zone_events) {
+		s->refills = calloc((size_t)model->nr_cpus, sizeof(*s->refills));
+		if (!s->refills)
+			return fail(err, ENOMEM, "no memory for %d CPUs", model->nr_cpus);
+	}
 	owner->ops->alloc_batch(owner, &batch);
 	if (batch.order && alloc_batches_new(&s->alloc_batches, model, &batch, err))
 		return -ENOMEM;
@@ -53,6 +58,7 @@ void serve_free(struct serve *s)
 	alloc_batches_free(s->alloc_batches);
 	huge_free(s->huge);
 	free(s->runs);
+	free(s->refills);
 	strays_free(&s->strays);
 	page_map_free(&s->pages);
 }

@@ -281,7 +281,9 @@ static void change(struct variation *v, const struct waiting *e)
 
 static bool is_changeable(const struct waiting *e)
 {
-	return e->kind == EVENT_KIND_ALLOC && e->frame != NO_FRAME &&
+	bool is_refill = e->kind == EVENT_KIND_ALLOC_ZONE_LOCKED && !e->follows;
+
+	return (e->kind == EVENT_KIND_ALLOC || is_refill) && e->frame != NO_FRAME &&
 	       e->migratetype <= MIGRATETYPE_RECLAIMABLE;
 }
 

@@ -36,6 +36,7 @@ struct machine {
 	int pcp_high_fraction;         /* vm.percpu_pagelist_high_fraction, 0: by watermark */
 	bool tiers;                    /* kernel.numa_balancing & 2: memory tiering */
 	bool recorded_defrag;          /* vm.defrag_mode of the recording */
+	bool zone_events;              /* event set zone: see record_facts.h */
 	uint8_t recorded_zone_reclaim; /* vm.zone_reclaim_mode of the recording */
 	int node_parts;                /* model nodes per node of the tape; 0 means 1 */
 	int zone_parts;                /* most parts of a zone; 0 means 1 */

@@ -162,7 +162,9 @@ void pcp_refill(struct model *m, struct zone *zone, struct pcp *pcp, const struc
 	uint32_t last = NO_FRAME;
 	int i;
 
-	if (m->flips)
+	if (rq->refill)
+		want = (int)rq->refill;
+	else if (m->flips)
 		want = flip_refill(m, pcp, rq->order, want);
 	for (i = 0; i < want; i++) {
 		frame_nr frame = rmqueue_core(m, zone, rq, &mode);

@@ -84,6 +84,13 @@ static inline int pcp_overflow_piece(const struct model *m, const struct pcp *pc
 /* Run the drain that waits for the zone's lock, if any. */
 void pcp_drain_put_off(struct model *m, struct zone *zone, struct pcp *pcp);
 
+/*
+ * Drain a used block that the record drained from the running CPU's PCP, which is not in the model.
+ * `drains_on`: under the hold of the lock of the block before it.
+ */
+void pcp_drain_recorded(struct model *m, struct zone *zone, frame_nr head, int order,
+			bool drains_on);
+
 /* Drain `pages` under one hold of the zone's lock, as a step of emptying the PCP. */
 void pcp_drain_piece(struct model *m, struct zone *zone, struct pcp *pcp, int pages);
 

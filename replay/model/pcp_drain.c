@@ -120,6 +120,28 @@ static uint32_t drain(struct model *m, struct zone *zone, struct pcp *pcp, int c
 	return (uint32_t)(before - pcp->count);
 }
 
+void pcp_drain_recorded(struct model *m, struct zone *zone, frame_nr head, int order,
+			bool drains_on)
+{
+	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
+	int type = frame_block(m, head)->migratetype, list = m->pcp_lists[order][type];
+	struct pcp_drain d = {.pcp = pcp, .left = 1 << order, .list = list};
+
+	pcp->touched = true;
+	pcp->counters.drains += !drains_on;
+	pcp->counters.lock_holds += !drains_on;
+	pcp->counters.drain_pages += 1ull << order;
+	if (list == NO_PCP_LIST) {
+		buddy_free_direct(m, zone, head, order, NULL);
+		events_pcpu_drain(m->events, &m->now, (int64_t)frame_pfn(m, head), order, type);
+	} else {
+		pcp_push_head(m, pcp, head, order, type, type);
+		pcp_drain_take(&d, m, zone, head);
+	}
+	if (!drains_on)
+		zone_lock_held(m, zone, ZONE_LOCK_KIND_DRAIN, 1);
+}
+
 void pcp_drain_put_off(struct model *m, struct zone *zone, struct pcp *pcp)
 {
 	int pages = pcp->put_off;

@@ -170,6 +170,10 @@ void pcp_free(struct model *m, struct zone *zone, frame_nr head, int order,
 	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
 	int pages, piece, list;
 
+	if (how->drained) {
+		pcp_drain_recorded(m, zone, head, order, how->drains_on);
+		return;
+	}
 	pcp->touched = true;
 	if (how->pcp_locked || !pcp_takes(m, head, order)) {
 		pcp->counters.buddy_frees++;

@@ -211,6 +211,21 @@ int policy_stack_add(struct policy_stack *stack, const char *spec, struct error 
 	return ret;
 }
 
+int policy_stack_check_zone(const struct policy_stack *stack, struct error *err)
+{
+	const struct policy *mainline = stack->all[0];
+
+#define REFUSE(choice)                                                                             \
+	if (stack->owner.choice != mainline)                                                       \
+		return fail(err, EINVAL,                                                           \
+			    "policy %s acts on what the per-CPU lists serve, which a tape of the " \
+			    "event set zone does not have: record with --events page",             \
+			    stack->owner.choice->ops->name);
+	FOR_EACH_LIST_CHOICE(REFUSE)
+#undef REFUSE
+	return 0;
+}
+
 int policy_stack_new(struct policy_stack **out, const struct policy_ops *const *known,
 		     struct error *err)
 {

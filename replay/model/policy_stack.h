@@ -43,6 +43,13 @@
 	X(nofragment)                                                                              \
 	X(watermark_boost)                                                                         \
 	X(refuse_fallback)
+/* The choices about PCPs, and about single requests. */
+#define FOR_EACH_LIST_CHOICE(X)                                                                    \
+	X(pcp_tuning)                                                                              \
+	X(pcp_limits)                                                                              \
+	X(tick_ns)                                                                                 \
+	X(alloc_batch)                                                                             \
+	X(huge_plan)
 #define FOR_EACH_NOTICE(X)                                                                         \
 	X(on_fallback)                                                                             \
 	X(on_unmixed)
@@ -92,6 +99,12 @@ int policy_stack_open(struct policy_stack *stack, const char *path, struct error
  * gets its parameters.
  */
 int policy_stack_add(struct policy_stack *stack, const char *spec, struct error *err);
+
+/*
+ * Check that no policy of the stack decides about PCPs or single requests, of which a tape of the
+ * event set zone has no events. -EINVAL names the first that does.
+ */
+int policy_stack_check_zone(const struct policy_stack *stack, struct error *err);
 
 /*
  * Set mainline's parameters to those of the recording, before any policy is added: "mainline" or

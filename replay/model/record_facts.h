@@ -22,6 +22,12 @@ struct record_facts {
 				   NULL: none */
 	bool drains_inferred;   /* drain_all is played from inferred rows (inferred.h) */
 	bool boost_acts;        /* boosts raise watermarks; else they are only counted */
+	/*
+	 * Event set zone: PCP lists are the boundary of the tape. Their pages are used pages of the
+	 * model, which refills take and drains give back; its own lists are empty.
+	 */
+	bool zone_events;
+	bool fallback_first; /* the event of a fallback comes before that of its page */
 
 	/* at the running event */
 	uint64_t dirty_nodes;   /* see dirty_node() */

@@ -24,6 +24,7 @@ struct request {
 	bool makes_room;    /* the caller compacts if no block is free: no PCP is drained */
 	bool whole_first;   /* the caller makes a free pageblock before the request may mix */
 	uint16_t node;      /* preferred */
+	uint32_t refill;    /* entries of a refill for it; 0: the PCP decides */
 	uint32_t flags;     /* ALLOC_* of the current pass */
 };
 
@@ -106,6 +107,9 @@ struct free_request {
 	bool pcp_locked;  /* the lock of its PCP is taken: the PCP is bypassed */
 	bool drain_waits; /* its drain waits for the zone's lock */
 	int drain_pages;  /* pages that its overflow drains; below 0: the PCP decides */
+	/* The pages come from a PCP beyond the boundary of the tape, which drains them. */
+	bool drained;
+	bool drains_on; /* it has drained others just before, under the same hold of the lock */
 };
 
 /* A free of which the record shows nothing but its pages. */

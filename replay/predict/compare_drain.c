@@ -7,12 +7,16 @@
 
 #include <limits.h>
 
-/* A recorded victim, freed by force. */
-static void drain_by_force(struct validate *v, struct zone *zone, const struct window_event *event)
+void drain_as_recorded(struct validate *v, struct zone *zone, const struct window_event *event)
 {
 	struct model *m = v->m;
 
 	saw_pcp_page(v, event);
+	if (m->record->zone_events && place_of(m, event->frame) == PLACE_FREE) {
+		emit_isolated(&v->score, event->frame, event->order);
+		accuracy_repair(&v->score.accuracy, zone, REPAIR_CAUSE_ISOLATED,
+				1ull << event->order);
+	}
 	force_used(m, event->frame, event->order);
 	if (m->kernel->drained_type == DRAINED_BLOCK)
 		retype_blocks(m, event->frame, event->order, event->migratetype);
@@ -209,7 +213,7 @@ static void drain_missed(struct validate *v, struct comparison *c, const struct 
 	else
 		missed(&v->score, &miss);
 	skip_phantoms(v, &c->model, victim, s, c->due->all_lists);
-	drain_by_force(v, c->zone, s);
+	drain_as_recorded(v, c->zone, s);
 	c->model.left -= 1 << s->order;
 	repaired(&v->score);
 }

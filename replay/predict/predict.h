@@ -84,6 +84,14 @@ struct cut_decay {
 	struct drain_due due; /* its rest */
 };
 
+/* The latest page of a CPU's refill where PCP lists are the boundary: mode_of(). */
+struct boundary_refill {
+	enum rmqueue_mode mode;
+	int32_t pid;
+	uint16_t zone;
+	uint8_t order, migratetype;
+};
+
 /* Pageblocks that a burst claims; the model claims them at the burst's first row. */
 struct early_claim {
 	uint64_t at; /* row of the claim */
@@ -105,6 +113,7 @@ struct validate {
 	struct asked_drain *asked;    /* [cpu] */
 	struct asked_drain *rests;    /* [cpu] pieces after an interruption of such a drain */
 	struct cut_decay *cut_decays; /* [cpu] */
+	struct boundary_refill *boundary_refills; /* [cpu] */
 	/* [pcp] its high without the effect of below_high and reclaim_active, which are guesses
 	 * until a refill or drain proves them: trust_high() */
 	int *highs;
@@ -258,6 +267,12 @@ struct drained {
 struct drained compare_drain(struct validate *v, struct window_event *first, struct pcp *pcp,
 			     const struct drain_due *due);
 
+/*
+ * A page that the record drains leaves the lists by force: a victim that the model did not have, or
+ * any page where PCP lists are the boundary.
+ */
+void drain_as_recorded(struct validate *v, struct zone *zone, const struct window_event *event);
+
 /* predict_tuning.c */
 
 /*
@@ -329,6 +344,8 @@ void consume(const struct pick *pick);
 
 /* predict_refill.c: an alloc_zone_locked or alloc_extfrag without a prediction so far. */
 void predict_refill(struct validate *v, struct window_event *first);
+/* The same where PCP lists are the boundary: its pages leave the model. */
+void predict_boundary_refill(struct validate *v, struct window_event *first);
 
 /* predict_alloc.c: the alloc of a page. */
 void predict_alloc(struct validate *v, struct window_event *event);

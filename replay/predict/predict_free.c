@@ -300,7 +300,7 @@ void predict_free(struct validate *v, struct window_event *event)
 	else
 		resolve_pending_miss(&v->score, event->frame, true);
 	pcp->touched = true;
-	if (!pcp_takes(m, event->frame, event->order)) {
+	if (m->record->zone_events || !pcp_takes(m, event->frame, event->order)) {
 		buddy_free_direct(m, zone, event->frame, event->order, v->capture);
 		no_guess(&v->score, block_head(m, event->frame));
 		return;

@@ -188,6 +188,51 @@ static bool predict_past_pcp(struct validate *v, const struct burst *burst, stru
 	return true;
 }
 
+/*
+ * How the CPU's refill finds pages by now: a fallback stays with its way, until a page of the own
+ * lists shows that another refill has begun.
+ */
+static enum rmqueue_mode *mode_of(struct validate *v, const struct pick *pick)
+{
+	struct boundary_refill *last = &v->boundary_refills[pick->last->cpu];
+	const struct boundary_refill next = {last->mode, pick->last->pid,
+					     frame_zone(v->m, pick->frame)->number, pick->order,
+					     (uint8_t)asked_type(pick)};
+	bool continues = pick->extfrag && last->pid == next.pid && last->zone == next.zone &&
+			 last->order == next.order && last->migratetype == next.migratetype;
+
+	*last = next;
+	if (!continues)
+		last->mode = RMQUEUE_NORMAL;
+	return &last->mode;
+}
+
+void predict_boundary_refill(struct validate *v, struct window_event *first)
+{
+	struct model *m = v->m;
+	struct zone *zone = frame_zone(m, first->frame);
+	struct window_event asked = *first;
+	struct pick pick;
+	struct request rq;
+
+	read_pick(v, first, &pick);
+	asked.frame = pick.frame;
+	asked.migratetype = (uint8_t)asked_type(&pick);
+	asked.gfp_flags = refill_gfp(asked.migratetype, asked.flags);
+	page_contents_event(&v->score.contents, m, EVENT_KIND_ALLOC, pick.frame, pick.order,
+			    asked.migratetype);
+	emit_asked_node(&v->score, &asked);
+	rq = request_of(m, &asked);
+	rq.flags = zone_scan_effects(
+		m, &rq, zone, pick.extfrag && pick.extfrag->fallback_order < m->pageblock_order);
+	take_pick(v, zone, &rq, mode_of(v, &pick), &pick);
+	vmstat_diff_taken(m, zone, frame_block(m, pick.frame)->migratetype, rq.order);
+	vmstat_diff_refill(m, zone, 1, rq.order);
+	m->frames[pick.frame].list = 0;
+	zone_pcp(m, zone, first->cpu)->touched = true;
+	consume(&pick);
+}
+
 void predict_refill(struct validate *v, struct window_event *first)
 {
 	struct model *m = v->m;

@@ -65,6 +65,7 @@ void validate_free(struct validate *v)
 	free(v->asked);
 	free(v->rests);
 	free(v->cut_decays);
+	free(v->boundary_refills);
 	free(v->highs);
 	free(v->refusals);
 	free(v->typed);
@@ -85,12 +86,13 @@ static int new_arrays(struct validate *v, struct error *err)
 	v->asked = calloc(cpus, sizeof(*v->asked));
 	v->rests = calloc(cpus, sizeof(*v->rests));
 	v->cut_decays = calloc(cpus, sizeof(*v->cut_decays));
+	v->boundary_refills = calloc(cpus, sizeof(*v->boundary_refills));
 	v->refusals = calloc((size_t)m->nr_zones, sizeof(*v->refusals));
 	v->highs = calloc((size_t)m->nr_zones * cpus, sizeof(*v->highs));
 	if (v->score.guesses)
 		v->typed = calloc(m->nr_frames >> m->pageblock_order, sizeof(*v->typed));
-	if (!v->asked || !v->rests || !v->cut_decays || !v->refusals || !v->highs ||
-	    (v->score.guesses && !v->typed))
+	if (!v->asked || !v->rests || !v->cut_decays || !v->boundary_refills || !v->refusals ||
+	    !v->highs || (v->score.guesses && !v->typed))
 		return fail(err, ENOMEM, "no memory for %u page frames", m->nr_frames);
 	return 0;
 }
@@ -171,6 +173,8 @@ static bool read_event(struct validate *v, struct window_event *event,
 	}
 	if (event->kind == EVENT_KIND_ALLOC)
 		event->gfp_flags = is_valid(c->gfp_flags_valid, i) ? c->gfp_flags[i] : 0;
+	else if (m->record->zone_events && has_type(event->kind))
+		event->gfp_flags = refill_gfp(event->migratetype, event->flags);
 	if (event->kind == EVENT_KIND_ALLOC_EXTFRAG) {
 		event->fallback_order = c->fallback_order[i];
 		event->fallback_migratetype = c->fallback_migratetype[i];
@@ -250,7 +254,9 @@ static void run_event_free(struct validate *v, struct window_event *event)
 	uint32_t before = capture ? capture->frame : NO_FRAME;
 
 	v->capture = capture;
-	if (event->kind == EVENT_KIND_PCPU_DRAIN)
+	if (event->kind == EVENT_KIND_PCPU_DRAIN && v->m->record->zone_events)
+		drain_as_recorded(v, frame_zone(v->m, event->frame), event);
+	else if (event->kind == EVENT_KIND_PCPU_DRAIN)
 		predict_drain(v, event);
 	else if (v->m->kernel->coalesced_frees && !event->order && rule_is_on(RULE_contig_frees))
 		predict_contig_free(v, event);
@@ -302,10 +308,12 @@ static int run_event(struct validate *v, struct window_event *event, struct erro
 	if (v->whereabouts.late_frees.next <= event->at)
 		join_late(v, event);
 	m->now = (struct moment){event->ts, event->pid, event->cpu, event->flags};
-	page_contents_event(&v->score.contents, m, event->kind, event->frame, event->order,
-			    event->migratetype);
+	page_contents_event(&v->score.contents, m,
+			    event_frees(m, event) ? EVENT_KIND_FREE : event->kind, event->frame,
+			    event->order, event->migratetype);
 	node_preference_see(&v->node_preference, m, event);
-	recorded_use_see(&v->score.recorded_use, m, event);
+	if (!m->record->zone_events)
+		recorded_use_see(&v->score.recorded_use, m, event);
 	if (event->kind == EVENT_KIND_ALLOC)
 		predict_alloc(v, event);
 	else if (event->taken)
@@ -318,6 +326,8 @@ static int run_event(struct validate *v, struct window_event *event, struct erro
 		run_event_free(v, event);
 	else if (is_captured(v, event))
 		predict_capture(v, event);
+	else if (event->kind >= EVENT_KIND_ALLOC_ZONE_LOCKED && m->record->zone_events)
+		predict_boundary_refill(v, event);
 	else if (event->kind >= EVENT_KIND_ALLOC_ZONE_LOCKED)
 		predict_refill(v, event);
 	if (v->config.checks == CHECKS_FULL) {

@@ -39,6 +39,8 @@ int run_init(struct run *run, const struct run_config *config, struct error *err
 		ret = policy_stack_open(run->policies, config->policy_libs[i], err);
 	for (int i = 0; i < config->nr_policies && !ret; i++)
 		ret = policy_stack_add(run->policies, config->policies[i], err);
+	if (!ret && config->machine.zone_events)
+		ret = policy_stack_check_zone(run->policies, err);
 	if (ret)
 		return ret;
 	run->load = (struct load){

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "model/model.h"
+#include "model/record_facts.h"
 
 enum {
 	WINDOW_ROOM = 1 << 16,  /* events in the ring, a power of two */
@@ -100,6 +101,16 @@ static inline struct window_event *window_coming(const struct event_window *s, i
 /* The next event of a page on any CPU: after the current one, or after `after`. */
 struct window_event *window_find_frame(const struct event_window *s,
 				       const struct window_event *after, frame_nr frame);
+
+/*
+ * Whether an event shows that a page was in use before it. Where PCP lists are the boundary, a
+ * drain does as well.
+ */
+static inline bool event_frees(const struct model *m, const struct window_event *event)
+{
+	return event->kind == EVENT_KIND_FREE || event->kind == EVENT_KIND_FREE_BATCHED ||
+	       (m->record->zone_events && event->kind == EVENT_KIND_PCPU_DRAIN);
+}
 
 /* Interrupt depth of an event: 0 task, 1 softirq, 2 hardirq, 3 NMI. */
 static inline int event_depth(const struct window_event *event)

@@ -33,6 +33,8 @@ int load_model(struct load *s, struct error *err)
 		.hopeless_nodes = s->machine.hopeless_nodes,
 		.defrag_mode = s->machine.recorded_defrag,
 		.zone_reclaim_mode = s->machine.recorded_zone_reclaim,
+		.zone_events = s->machine.zone_events,
+		.fallback_first = s->recorded->fallback <= FALLBACK_MOVE,
 	};
 	ret = model_new(&s->model, &s->kernel, &s->machine, s->specs, s->nr_specs, err);
 	if (ret)
@@ -154,6 +156,8 @@ int load_complete(struct load *s, struct error *err)
 		if (!s->model->record->boost_acts || s->kernel.boost == BOOST_NONE)
 			zone->boost = 0;
 		zone->reclaim_active &= s->model->record->boost_acts;
+		if (s->model->record->zone_events)
+			zone->pcp_unseen = 0;
 	}
 	s->model->record->landed = s->landed;
 	snapshot_complete(s->model);

@@ -97,13 +97,34 @@ struct request request_of(const struct model *m, const struct window_event *allo
 	};
 }
 
+uint32_t refill_gfp(int migratetype, uint8_t flags)
+{
+	uint32_t gfp = GFP_KSWAPD_RECLAIM;
+
+	if (flags & (CONTEXT_SOFTIRQ | CONTEXT_HARDIRQ | CONTEXT_NMI) ||
+	    migratetype == MIGRATETYPE_HIGHATOMIC)
+		gfp |= GFP_HIGH;
+	else
+		gfp |= GFP_DIRECT_RECLAIM | GFP_IO | GFP_FS;
+	if (migratetype == MIGRATETYPE_MOVABLE || migratetype == MIGRATETYPE_CMA)
+		gfp |= GFP_MOVABLE | GFP_HIGHMEM;
+	return migratetype == MIGRATETYPE_RECLAIMABLE ? gfp | GFP_RECLAIMABLE : gfp;
+}
+
+/* Whether the event shows the page of a request. */
+static bool is_request(const struct model *m, const struct window_event *event)
+{
+	return event->kind == EVENT_KIND_ALLOC ||
+	       (m->record->zone_events && event->kind == EVENT_KIND_ALLOC_ZONE_LOCKED);
+}
+
 void node_preference_see(struct node_preference *p, const struct model *m,
 			 const struct window_event *event)
 {
 	uint16_t local = m->cpu_nodes[event->cpu];
 	struct node_preference_count *count;
 
-	if (!p->threads || event->kind != EVENT_KIND_ALLOC || (uint32_t)event->pid >= PIDS_MOST ||
+	if (!p->threads || !is_request(m, event) || (uint32_t)event->pid >= PIDS_MOST ||
 	    !is_countable(event))
 		return;
 	count = &p->threads[event->pid];

@@ -44,7 +44,13 @@ uint16_t node_preference_node(const struct model *m, const struct window_event *
 /* The request of an alloc event, which asks that node first. */
 struct request request_of(const struct model *m, const struct window_event *alloc);
 
-/* Before an event runs: count it if it is an alloc. */
+/*
+ * The likely gfp flags of a refill for pages of that type, of which no event records the request:
+ * GFP_KERNEL, GFP_HIGHUSER_MOVABLE or, in an interrupt, GFP_ATOMIC.
+ */
+uint32_t refill_gfp(int migratetype, uint8_t flags);
+
+/* Before an event runs: count it if it is an alloc, or a refill where no event shows allocs. */
 void node_preference_see(struct node_preference *p, const struct model *m,
 			 const struct window_event *event);
 

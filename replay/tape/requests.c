@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "requests.h"
 
+#include "zone_requests.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-	NR_CHUNKS = REQUESTS_WINDOW / REQUESTS_CHUNK + 1,
 	HASH_BITS = 13, /* lists of waiting frees, one for each that may wait */
 };
 
@@ -14,13 +15,17 @@ int requests_init(struct requests *q, const struct model *model, struct anomalie
 		  struct error *err)
 {
 	*q = (struct requests){.model = model, .zone = &model->zones[0], .anomalies = anomalies};
-	q->ring = calloc((size_t)NR_CHUNKS * REQUESTS_CHUNK, sizeof(*q->ring));
+	q->ring = calloc((size_t)REQUESTS_CHUNKS * REQUESTS_CHUNK, sizeof(*q->ring));
 	q->latest = malloc(sizeof(*q->latest) << HASH_BITS);
 	if (model->kernel->coalesced_frees)
 		q->on_cpu = calloc((size_t)model->nr_cpus, sizeof(*q->on_cpu));
 	if (!q->ring || !q->latest || (model->kernel->coalesced_frees && !q->on_cpu)) {
 		requests_free(q);
 		return fail(err, ENOMEM, "no memory for %d waiting requests", REQUESTS_WINDOW);
+	}
+	if (model->record->zone_events && zone_requests_new(&q->zone_requests, model, err)) {
+		requests_free(q);
+		return -ENOMEM;
 	}
 	for (uint32_t i = 0; i < 1u << HASH_BITS; i++)
 		q->latest[i] = (uint32_t)-REQUESTS_WINDOW; /* too old to wait */
@@ -32,13 +37,8 @@ void requests_free(struct requests *q)
 	free(q->ring);
 	free(q->latest);
 	free(q->on_cpu);
+	zone_requests_free(q->zone_requests);
 	*q = (struct requests){0};
-}
-
-static struct waiting *request(const struct requests *q, uint64_t number)
-{
-	return &q->ring[number / REQUESTS_CHUNK % NR_CHUNKS * REQUESTS_CHUNK +
-			number % REQUESTS_CHUNK];
 }
 
 static uint32_t *latest_free(const struct requests *q, frame_nr frame)
@@ -58,7 +58,7 @@ static struct waiting *find_free(const struct requests *q, frame_nr frame, uint6
 		struct waiting *e;
 
 		age = (uint32_t)number - free;
-		e = request(q, number - age);
+		e = requests_at(q, number - age);
 		if (e->kind != EVENT_KIND_FREE)
 			break;
 		if (e->frame == frame && !e->batched)
@@ -72,7 +72,8 @@ static struct waiting *find_free(const struct requests *q, frame_nr frame, uint6
 static void join(struct requests *q, const struct waiting *e, uint64_t number)
 {
 	uint32_t *on_cpu = &q->on_cpu[e->moment.cpu], age = (uint32_t)number - (*on_cpu - 1);
-	struct waiting *last = *on_cpu && age < REQUESTS_WINDOW ? request(q, number - age) : NULL;
+	struct waiting *last =
+		*on_cpu && age < REQUESTS_WINDOW ? requests_at(q, number - age) : NULL;
 
 	*on_cpu = (uint32_t)number + 1;
 	if (last && last->kind == EVENT_KIND_FREE && e->kind == EVENT_KIND_FREE && !last->order &&
@@ -189,6 +190,7 @@ static inline __attribute__((always_inline)) bool read_row(struct requests *q, s
 	uint64_t at = rows->at;
 	const struct model *m = q->model;
 	unsigned kind = c->kind[i], row = i & 63;
+	unsigned last = q->zone_requests ? EVENT_KIND_ALLOC_EXTFRAG : EVENT_KIND_FREE_BATCHED;
 	unsigned order = valid->page_order >> row & 1 ? c->page_order[i] : 0;
 	uint64_t ts = c->ts[i], pfn = plain || valid->pfn >> row & 1 ? c->pfn[i] : UINT64_MAX;
 	frame_nr frame;
@@ -201,12 +203,12 @@ static inline __attribute__((always_inline)) bool read_row(struct requests *q, s
 	e->at = (uint32_t)(at + i);
 	e->kind = (uint8_t)kind;
 	e->migratetype = valid->migratetype >> row & 1 ? c->migratetype[i] : NR_MIGRATETYPE;
-	e->batched = e->joins = false;
+	e->batched = e->follows = e->joins = false;
 	if (kind == EVENT_KIND_ALLOC ? e->migratetype >= NR_MIGRATETYPE : pfn == UINT64_MAX) {
 		refuse(q, c, at, i, ANOMALY_KIND_BAD_EVENT);
 		return false;
 	}
-	if (!plain && ((kind > EVENT_KIND_FREE_BATCHED) | (c->cpu[i] >= m->nr_cpus) |
+	if (!plain && ((kind > last) | (c->cpu[i] >= m->nr_cpus) |
 		       (order > (unsigned)m->max_order) | (ts < q->last_ts) | (ts >> 62 != 0))) {
 		refuse(q, c, at, i, ANOMALY_KIND_BAD_EVENT);
 		return false;
@@ -240,6 +242,36 @@ static inline __attribute__((always_inline)) bool read_row(struct requests *q, s
 	return true;
 }
 
+/*
+ * Read rows of the same 64 of a tape of the event set zone. They are few, so they need no second
+ * copy of the loop.
+ */
+static size_t read_zone_rows(struct requests *q, const struct rows *rows, size_t first, size_t end)
+{
+	const struct event_columns *c = rows->columns;
+	const struct validity *valid = rows->valid;
+	uint64_t number = q->arrived;
+
+	for (size_t i = first; i < end; i++) {
+		struct waiting *e = requests_at(q, number);
+		unsigned kind = c->kind[i], row = i & 63;
+
+		if (kind == EVENT_KIND_ALLOC || kind == EVENT_KIND_FREE_BATCHED)
+			continue;
+		/* Old kernels report a page that they did not find. */
+		if (kind == EVENT_KIND_ALLOC_ZONE_LOCKED && !(valid->pfn >> row & 1))
+			continue;
+		if (kind < NR_EVENT_KIND && kind != EVENT_KIND_FREE &&
+		    (!(valid->migratetype >> row & 1) || c->migratetype[i] >= NR_MIGRATETYPE)) {
+			refuse(q, c, rows->at, i, ANOMALY_KIND_BAD_EVENT);
+			continue;
+		}
+		if (read_row(q, e, number, rows, i, false) && zone_request_read(q, e, number))
+			number++;
+	}
+	return number - q->arrived;
+}
+
 /* Read rows of the same 64; returns the number of requests. */
 static inline __attribute__((always_inline)) size_t read_rows(struct requests *q,
 							      const struct rows *rows, size_t first,
@@ -247,7 +279,7 @@ static inline __attribute__((always_inline)) size_t read_rows(struct requests *q
 {
 	const struct event_columns *c = rows->columns;
 	uint64_t number = q->arrived;
-	struct waiting *e = request(q, number);
+	struct waiting *e = requests_at(q, number);
 
 	for (size_t i = first; i < end; i++) {
 		if (c->kind[i] > EVENT_KIND_FREE_BATCHED && c->kind[i] < NR_EVENT_KIND)
@@ -275,7 +307,9 @@ size_t requests_read(struct requests *q, const struct event_columns *columns, ui
 		stop = stop - first < room ? stop : first + room;
 		read_validity(&valid, &c, first, end);
 		/* Two copies of the loop: in the first the compiler knows that rows are plain. */
-		if (are_plain(q, &c, &valid, first, stop))
+		if (q->zone_requests)
+			nr = read_zone_rows(q, &rows, first, stop);
+		else if (are_plain(q, &c, &valid, first, stop))
 			nr = read_rows(q, &rows, first, stop, true);
 		else
 			nr = read_rows(q, &rows, first, stop, false);
@@ -293,8 +327,8 @@ size_t requests_due(struct requests *q, bool flush, struct waiting **due, struct
 
 	if (!flush && waiting < REQUESTS_WINDOW + REQUESTS_CHUNK)
 		return 0;
-	*due = request(q, q->done);
-	*next = request(q, q->done + REQUESTS_CHUNK);
+	*due = requests_at(q, q->done);
+	*next = requests_at(q, q->done + REQUESTS_CHUNK);
 	q->done += nr;
 	return nr;
 }

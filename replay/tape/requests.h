@@ -9,6 +9,8 @@
  *
  * Requests come out in chunks, so the memory of a whole chunk can be prefetched. The result does
  * not depend on the division of the rows into batches.
+ *
+ * Of a tape of the event set zone the requests are others: zone_requests.h.
  */
 #pragma once
 
@@ -18,6 +20,7 @@
 enum {
 	REQUESTS_CHUNK = 64,
 	REQUESTS_WINDOW = 128 * REQUESTS_CHUNK,
+	REQUESTS_CHUNKS = REQUESTS_WINDOW / REQUESTS_CHUNK + 1, /* of the ring */
 };
 
 /* 32 bytes, because the loop reads and writes it millions of times. */
@@ -27,11 +30,13 @@ struct waiting {
 	union {
 		uint32_t gfp_flags; /* alloc */
 		uint32_t older;     /* free: the previous one in its list */
+		uint32_t more;      /* first page of a refill: pages that follow it */
 	};
 	uint32_t at; /* low 32 bits of the row of `event`; requests are less than 2^32 rows apart */
-	uint8_t kind; /* EVENT_KIND_ALLOC, _FREE or _FREE_BATCHED */
+	uint8_t kind; /* EVENT_KIND_ALLOC, _FREE, _FREE_BATCHED; _ALLOC_ZONE_LOCKED, _PCPU_DRAIN */
 	uint8_t order, migratetype;
 	bool batched : 1; /* free: takes effect later; free_batched: has its free */
+	bool follows : 1; /* page of a refill or drain: not its first */
 	/* free, if the row coalesces frees: the next request of the CPU is the task's free of the
 	 * next page */
 	bool joins : 1;
@@ -44,11 +49,19 @@ struct requests {
 	struct anomalies anomalies;
 	struct waiting *ring; /* the last REQUESTS_WINDOW, and the due chunk */
 	uint32_t *latest;     /* [hash of a frame] number of the free that heads the list */
-	uint32_t *on_cpu;     /* [cpu] number of its latest request, + 1; NULL: nothing joins */
+	struct zone_requests *zone_requests; /* of the event set zone; else NULL */
+	uint32_t *on_cpu; /* [cpu] number of its latest request, + 1; NULL: nothing joins */
 	uint64_t arrived, done;
 	uint64_t last_ts;
 	uint64_t failures; /* arrived allocs that failed in the record */
 };
+
+/* Request `number`, one of those in the ring. */
+static inline struct waiting *requests_at(const struct requests *q, uint64_t number)
+{
+	return &q->ring[number / REQUESTS_CHUNK % REQUESTS_CHUNKS * REQUESTS_CHUNK +
+			number % REQUESTS_CHUNK];
+}
 
 /* A queue of requests for `model`. -ENOMEM. */
 int requests_init(struct requests *q, const struct model *model, struct anomalies anomalies,

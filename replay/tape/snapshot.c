@@ -287,6 +287,8 @@ int snapshot_load_pcp_page(struct model *m, const struct pcp_page_columns *colum
 		if (type >= NR_MIGRATETYPE || columns->cpu[i] >= m->nr_cpus)
 			return fail(err, EINVAL, "pcp_page: pfn %llu has migratetype %d, CPU %d",
 				    (unsigned long long)columns->pfn[i], type, columns->cpu[i]);
+		if (m->record->zone_events)
+			continue;
 		ret = claim_old(m, "pcp_page", columns->pfn[i], order, &frame, err);
 		if (ret)
 			return ret;

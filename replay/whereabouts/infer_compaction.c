@@ -8,7 +8,7 @@ int left_for_compaction(const struct whereabouts *where, frame_nr head)
 
 	if (!next)
 		return 0;
-	return next->kind == EVENT_KIND_FREE || next->kind == EVENT_KIND_FREE_BATCHED ? 1 : -1;
+	return event_frees(where->m, next) ? 1 : -1;
 }
 
 /*

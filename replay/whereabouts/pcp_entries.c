@@ -20,7 +20,7 @@ bool is_freed_next(const struct whereabouts *where, frame_nr frame)
 {
 	const struct window_event *next = window_find_frame(where->window, NULL, frame);
 
-	return next && (next->kind == EVENT_KIND_FREE || next->kind == EVENT_KIND_FREE_BATCHED);
+	return next && event_frees(where->m, next);
 }
 
 list_nr list_of_entry(const struct model *m, const struct pcp *pcp,

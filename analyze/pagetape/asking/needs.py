@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pagetape.asking.query import Query, views
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import absent
+from pagetape.tapes import absent, zone_events
 
 
 class Source(NamedTuple):
@@ -125,6 +125,8 @@ def _has(tape: Tape, need: str) -> bool:
         return "replay" in tape.facts or tape.table(table)["began"].null_count < tape.num_rows(
             table
         )
+    if need == "event.free" and zone_events.is_zone(tape) and "replay" not in tape.facts:
+        return False  # it has frees past the lists only
     if "replay" in tape.facts and table != "event" and tape.facts["replay"]["reclaim"] != "R0":
         return True
     wanted = tape.facts.get("events")

@@ -16,7 +16,7 @@ from pagetape.recording.foreign import refuse_foreign
 from pagetape.recording.private import Veil, Veiled
 from pagetape.recording.trace_places import PlacedEvents
 from pagetape.schemas.tape import Tape, TapeError, is_tape
-from pagetape.tapes import kernel_rows, output
+from pagetape.tapes import kernel_rows, output, temporary, zone_events
 from pagetape.tapes.info import summary
 from pagetape.tapes.loss import Loss
 from pagetape.tapes.spool import Found
@@ -87,22 +87,44 @@ def _release(context: click.Context, parameter: click.Parameter, text: str | Non
     return text
 
 
-def copy_private(old: Path, out: Path, how: str, *, replace: bool = False) -> None:
-    """Copy the tape `old` to `out`: `how` is hash or drop, for names; pfns are moved.
+def copy(
+    old: Path, out: Path, *, private: str | None, events: str | None, replace: bool = False
+) -> None:
+    """Copy the tape `old` to `out`, private or projected to an event set.
 
-    Raises TapeError if `old` is a replay or unfinished.
+    `private` is hash or drop, for names; pfns are moved then. Raises TapeError if `old` is a replay
+    or unfinished, or does not have the events.
     """
     output.check_free(out, replace=replace, inputs=[old])
-    tape, veil = Tape(old), Veil(how)
+    tape, veil = Tape(old), Veil(private) if private else None
     if "replay" in tape.facts:
         raise TapeError(errno.EINVAL, f"{old}: is a replay; import its recording instead")
     if not tape.complete:
-        raise TapeError(errno.EINVAL, f"{old}: is unfinished; import it first without --private")
-    with output.whole_tape(out, veil.facts(tape.facts), replace=replace, inputs=[old]) as made:
-        sink = Veiled(made, veil)
+        raise TapeError(errno.EINVAL, f"{old}: is unfinished; import it without --private first")
+    source = zone_events.Projection(tape) if events else tape
+    with output.whole_tape(
+        out, veil.facts(source.facts) if veil else source.facts, replace=replace, inputs=[old]
+    ) as made:
+        sink = Veiled(made, veil) if veil else made
         for name in tape.tables:
-            for batch in tape.batches(name):
+            for batch in source.batches(name):
                 sink.write(name, batch)
+
+
+def _made(
+    dat: Path,
+    out: Path,
+    *,
+    proc: proc_copies.Copies | None,
+    kernel: str | None,
+    private: str | None,
+    replace: bool,
+) -> None:
+    """Make the tape `out` from a trace.dat, or from an unfinished tape."""
+    if dat.is_dir() or is_tape(dat):
+        recovery.recover(dat, out, private=private, replace=replace)
+    else:
+        import_dat(dat, out, proc=proc, kernel=kernel, private=private, replace=replace)
 
 
 @click.command("import")
@@ -122,6 +144,12 @@ def copy_private(old: Path, out: Path, how: str, *, replace: bool = False) -> No
     callback=_release,
     help="Release of the traced kernel, as uname -r prints it.  [default: that of FILE.dat or DIR]",
 )
+@click.option(
+    "--events",
+    type=click.Choice([zone_events.NAME]),
+    help="Store only the events of this event set, as record --events zone stores them.  [default:"
+    " all]",
+)
 @options.private
 @options.force
 def command(
@@ -129,6 +157,7 @@ def command(
     out: Path,
     directory: Path | None,
     kernel: str | None,
+    events: str | None,
     private: str | None,
     force: bool,
 ) -> None:
@@ -152,26 +181,33 @@ def command(
     are hashed with a key that is not stored, or dropped, and pfns are moved. The tape
     replays like the original. The input is a trace.dat or a finished T.tape.
 
+    --events zone leaves out what the per-CPU lists do by themselves. The result is the tape that
+    `record --events zone` would have made. The input is the same.
+
     \b
     Example:
       pagetape import trace.dat --proc snapshots/ -o base.tape
       pagetape import killed.tape -o base.tape
       pagetape import base.tape --private hash -o give-away.tape
+      pagetape import base.tape --events zone -o zone.tape
     """
-    if dat.is_dir() or is_tape(dat):
-        if directory or kernel:
-            raise click.UsageError(f"{dat} is a tape; --proc and --kernel-release are for FILE.dat")
-        if is_tape(dat) and Found.of(dat) is None and Tape(dat).complete:
-            if private is None:
-                raise click.UsageError(
-                    f"{dat} is already a finished tape; only --private can copy it"
-                )
-            copy_private(dat, out, private, replace=force)
-        else:
-            recovery.recover(dat, out, private=private, replace=force)
+    if (dat.is_dir() or is_tape(dat)) and (directory or kernel):
+        raise click.UsageError(f"{dat} is a tape; --proc and --kernel-release are for FILE.dat")
+    proc = proc_copies.saved(directory) if directory else None
+    if is_tape(dat) and Found.of(dat) is None and Tape(dat).complete:
+        if private is None and events is None:
+            raise click.UsageError(
+                f"{dat} is already a finished tape; only --private and --events can copy it"
+            )
+        copy(dat, out, private=private, events=events, replace=force)
+    elif events is None:
+        _made(dat, out, proc=proc, kernel=kernel, private=private, replace=force)
     else:
-        proc = proc_copies.saved(directory) if directory else None
-        import_dat(dat, out, proc=proc, kernel=kernel, private=private, replace=force)
+        output.check_free(out, replace=force, inputs=[dat])
+        with temporary.temporary(out.parent, f".{out.name}.") as room:
+            whole = room / "whole.tape"
+            _made(dat, whole, proc=proc, kernel=kernel, private=None, replace=False)
+            copy(whole, out, private=private, events=events, replace=force)
     tape = Tape(out)
     info = summary(tape)
     answer.say_line(

@@ -15,7 +15,7 @@ from pagetape.replaying import hindsight, kernels
 from pagetape.replaying.validate_run import DECISIONS
 from pagetape.replaying.validation import END_STATE, validate
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import kernel_rows, origin, output
+from pagetape.tapes import kernel_rows, origin, output, zone_events
 from pagetape.tapes.loss import Loss
 
 
@@ -24,13 +24,21 @@ def _decisions(found: dict[str, Any]) -> list[list[object]]:
     return [
         [words, found[nr], found[exact], found[unknown], answer.share(found[exact], found[nr])]
         for words, nr, exact, unknown in DECISIONS
+        if found[nr] is not None
     ]
+
+
+def _beyond(found: dict[str, Any]) -> list[str]:
+    """One line about the decisions that the tape does not show; none if it shows all."""
+    beyond = [words for words, nr, _, _ in DECISIONS if found[nr] is None]
+    return [f"{', '.join(beyond)}: {zone_events.NEEDS_PAGE}"] if beyond else []
 
 
 def _end_state(end: dict[str, Any]) -> list[list[object]]:
     return [
         [words, end[nr], end[same], answer.share(end[same], end[nr])]
         for words, nr, same in END_STATE
+        if end[nr] is not None
     ]
 
 
@@ -56,8 +64,13 @@ def _text(found: dict[str, Any], *, explain: bool) -> str:
             ]
         ),
         answer.table(("decision", "recorded", "exact", "unknown", "%"), _decisions(found)),
-        f"unknown: {found['unknown']:,} decisions; "
-        f"inferred: {answer.amount(found['inferred_untraced'], 'untraced page')}",
+        *_beyond(found),
+        f"unknown: {found['unknown']:,} decisions"
+        + (
+            f"; inferred: {answer.amount(found['inferred_untraced'], 'untraced page')}"
+            if found["inferred_untraced"] is not None
+            else ""
+        ),
     ]
     if repairs := {cause: nr for cause, nr in found["repairs"].items() if nr}:
         rows = sorted(repairs.items(), key=lambda repair: -repair[1])

@@ -47,6 +47,7 @@ _PUBLIC = (
     "cpus",
     "deferred",
     "ended",
+    "event_set",
     "events",
     "flight",
     "gfp_bits",

@@ -38,7 +38,7 @@ from pagetape.replaying.requests import requests
 from pagetape.schemas import TABLES
 from pagetape.schemas.memory_tape import MemoryTape
 from pagetape.schemas.tape import Tape, Writer
-from pagetape.tapes import cache, fallback_unit, origin, output
+from pagetape.tapes import cache, fallback_unit, origin, output, zone_events
 from pagetape.tapes.loss import counted_kinds
 from pagetape.tapes.machine import recorder_pids, topology
 
@@ -52,6 +52,9 @@ _BULKY = {"pageblock", "block_guess", "free_block", "pcp_page"}
 
 # Totals that reclaim would react to: R0 counts them without feedback.
 _FEEDBACK = {"slowpath_wake_calls", "below_low", "below_min", "failed"}
+
+# Totals of what the per-CPU lists serve, which a tape of the event set zone does not show.
+_OF_LISTS = ("allocs", "alloc_pages", "frees", "free_pages", "pcp_hits", "decays", "decay_pages")
 
 # From here on, totals of the model's own reclaim and compaction; R0 does not have them.
 _FIRST_OF_FEEDBACK = "kswapd_wakeups"
@@ -467,6 +470,8 @@ class Playback:
             known = list(totals)
             for name in known[known.index(_FIRST_OF_FEEDBACK) :]:
                 del totals[name]
+        for name in _OF_LISTS if zone_events.is_zone(self._source.tape) else ():
+            del totals[name]
         return made | {
             "events": events,
             "events_per_s": events / seconds if seconds else None,

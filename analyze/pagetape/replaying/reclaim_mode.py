@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pagetape import _replay
 from pagetape.replaying import kernels, reclaim_input
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import machine
+from pagetape.tapes import machine, zone_events
 
 AUTO = "auto"
 MODES = ("R0", "R1", "R2")
@@ -45,6 +45,8 @@ def acting(
 @lru_cache(maxsize=16)
 def recorded(tape: Tape) -> bool:
     """Whether the tape has reclaim that R1 can go by: pages that it freed, or its scans."""
+    if zone_events.is_zone(tape):  # it shows no single page that reclaim freed
+        return False
     found = reclaim_input.read(tape)
     if not found:
         return False
@@ -94,7 +96,8 @@ def no_verdict(
         return None
     they, act = ("it", "acts") if len(names) == 1 else ("they", "act")
     if not recorded(tape):
-        why = f"{they} {act} through reclaim, and the tape recorded none"
+        lacks = "does not show its pages" if zone_events.is_zone(tape) else "recorded none"
+        why = f"{they} {act} through reclaim, and the tape {lacks}"
         todo = "record with --events all while memory is short"
     elif mode == "R0":
         why = f"under R0 reclaim stays as recorded, and {they} {act} through reclaim"

@@ -36,6 +36,8 @@ DECISIONS = (
     ("drain sizes", "drains", "drain_size_exact", "drain_size_unknown"),
     ("fallbacks", "extfrag", "extfrag_exact", "extfrag_unknown"),
 )
+# Of these, the ones of which a tape of the event set zone has the decisions.
+ZONE_DECISIONS = {"zone_locked", "extfrag"}
 
 
 def _first(spans: list[replay_span.Span], most: int) -> list[replay_span.Span]:

@@ -28,7 +28,7 @@ from pagetape.replaying.recorded_counts import SCHEMAS as COUNTED
 from pagetape.replaying.run_ahead import by_row
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
-from pagetape.tapes import cache, origin, output
+from pagetape.tapes import cache, origin, output, zone_events
 from pagetape.tapes.machine import snapshot_rows
 
 # Parts of the end state, and their counts: in the snapshot, and equal in the model.
@@ -145,6 +145,20 @@ def _compare_end(engine: _replay.Validate, tape: Tape) -> None:
                 engine.compare_end(name, batch)
 
 
+# Parts of the end state beyond the boundary of a tape of the event set zone.
+_BEYOND_ZONE = ("pcp_pages", "pcp_pages_same")
+
+
+def _without_lists(totals: dict[str, Any], end: dict[str, Any] | None) -> None:
+    """Null the figures of the per-CPU lists, which a tape of the event set zone does not show."""
+    for _, *names in validate_run.DECISIONS:
+        if names[0] not in validate_run.ZONE_DECISIONS:
+            totals |= dict.fromkeys(names)
+    totals |= {"inferred_untraced": None, "alloc_inferred": None}
+    if end:
+        end |= dict.fromkeys(_BEYOND_ZONE)
+
+
 def validate(
     tape: Tape,
     kernel: str,
@@ -185,6 +199,10 @@ def validate(
     totals = dict(engine.totals)
     seconds = totals.pop("loop_seconds")
     events = totals.pop("events")
+    end = engine.end_state
+    if zone_events.is_zone(tape):
+        _without_lists(totals, end)
+        use.clear()
     return {
         "tape": str(tape.path),
         **about,
@@ -194,7 +212,7 @@ def validate(
         "unknowns": {nr: totals[unknown] for _, nr, _, unknown in validate_run.DECISIONS},
         "recorded_use": {n: use[0][n] for n in _USES} if use else None,
         "first_divergence": engine.first_divergence,
-        "end_state": engine.end_state,
+        "end_state": end,
         "hindsight": begin.coverage if (begin := hindsight.start(tape)) else None,
         "anomalies": engine.anomalies,
     }

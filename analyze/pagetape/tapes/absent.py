@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pagetape.answer import amount
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
+from pagetape.tapes import zone_events
 from pagetape.tapes.loss import Loss
 
 _FREES = ("free", "free_batched")
@@ -41,7 +42,8 @@ def is_foreign(tape: Tape) -> bool:
 
 
 def lines(tape: Tape) -> list[str]:
-    """One line for each thing that is absent; none for pagetape's own recordings and replays."""
+    """One line for each thing that is absent; of pagetape's own recordings and replays only for the
+    event set zone."""
     return _lines(tape, _kinds(tape))
 
 
@@ -50,7 +52,15 @@ def beside_kinds(tape: Tape) -> list[str]:
     return _lines(tape, [])
 
 
+_ZONE = (
+    "event set zone: no events of what the per-CPU lists serve; not seen either are frees that"
+    " found the lock of their list taken, and blocks that compaction isolated"
+)
+
+
 def _lines(tape: Tape, kinds: list[str]) -> list[str]:
+    if zone_events.is_zone(tape):
+        return [_ZONE]
     if not is_foreign(tape):
         return []
     unreadable = [

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagetape.schemas.tape import Tape, TapeError
+from pagetape.tapes import zone_events
 from pagetape.tapes.overwritten import complete_from
 
 SNAPSHOT = (
@@ -119,6 +120,7 @@ def topology(tape: Tape, *, free: bool = False) -> dict[str, Any]:
         "pageblock_order": facts["pageblock_order"],
         "max_order": facts.get("nr_orders", _NR_ORDERS) - 1,
         "page_size": facts.get("page_size", _PAGE_SIZE),
+        "zone_events": zone_events.is_zone(tape),
         "known_pages": _known_pages(tape, facts["pageblock_order"]),
         "hopeless_nodes": sum(
             1 << node for node in {node for node, _ in old_boosts(tape)} if node < _NODE_BITS
