@@ -115,7 +115,8 @@ class Recorder(Source):
     """A live recording in a tracefs instance of its own; one at a time in a process.
 
     `events` are "system:event"; `ring_kb` is of each CPU, 0 for one that fits the
-    machine; `stacks` asks for the kernel stack of each mm_page_alloc_extfrag. Decoding
+    machine; `stacks` asks for the kernel stack of each mm_page_alloc_extfrag. `free_filter` is
+    ftrace's filter of kmem:mm_page_free. Decoding
     gives way to the load; with `prompt` it follows the events closely. Create, start(),
     [the load runs], stop(), and read() in another thread or after stop() until it returns
     None. stop() is quick: read() returns the undecoded rest after it. close(), at any time,
@@ -139,6 +140,7 @@ class Recorder(Source):
         ring_kb: int = 0,
         stacks: bool = False,
         prompt: bool = False,
+        free_filter: str | None = None,
     ) -> None: ...
     @property
     def ended(self) -> str:

@@ -314,13 +314,15 @@ cdef class Recorder(Source):
     cdef object checkpoint
 
     def __init__(
-        self, events, spool, migratetypes=(), ring_kb=0, stacks=False, prompt=False
+        self, events, spool, migratetypes=(), ring_kb=0, stacks=False, prompt=False,
+        free_filter=None
     ):
         cdef Names names = Names(migratetypes)
         cdef list texts = [os.fsencode(event) for event in events]
         cdef const char **c_events = <const char **>calloc(len(texts) + 1, sizeof(char *))
         cdef bytes directory = os.fsencode(spool.directory)
         cdef bytes guard = os.fsencode(GUARD)
+        cdef bytes filter = os.fsencode(free_filter or "")
         cdef recorder_config config
         cdef error err
         cdef int ret
@@ -339,6 +341,7 @@ cdef class Recorder(Source):
         config.instance.ring_kb = ring_kb
         config.instance.guard = guard
         config.instance.spool = spool.lock
+        config.free_filter = <const char *>filter if free_filter else NULL
         config.stacks = stacks
         config.prompt = prompt
         config.names = names.c

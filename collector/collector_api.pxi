@@ -135,6 +135,7 @@ cdef extern from "record/record.h" nogil:
         bint keep, defer
         instance_config instance
         bint prompt
+        const char *free_filter
         bint stacks
         decoder_names names
     int recorder_new(recorder **out, const recorder_config *config, error *err)

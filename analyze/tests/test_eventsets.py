@@ -62,6 +62,11 @@ def test_cheap_has_only_rare_events() -> None:
     assert "workqueue:workqueue_execute_start" not in cheap
 
 
+def test_zone_is_all_without_what_the_per_cpu_lists_serve() -> None:
+    lists = {"kmem:mm_page_alloc", "kmem:mm_page_free_batched", "kmem:mm_pagevec_free"}
+    assert set(tracepoints("zone")) == set(tracepoints("all")) - lists
+
+
 def test_all_is_page_and_cheap_and_the_rest() -> None:
     every = set(tracepoints("all"))
     assert every >= set(tracepoints("page")) | set(tracepoints("cheap")) | REST

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""storm.py SECONDS: a page-fault storm on every CPU, and what it cost.
+"""storm.py SECONDS [MIB]: a page-fault storm on every CPU, and what it cost.
 
-For SECONDS, one process per CPU maps 1 MiB, touches each page and unmaps: only the page
-allocator's fast path. Prints one JSON object: faults_per_s (of all), cpu_ns_per_fault, and
-parent_cpu_s, the CPU time of the parent process meanwhile. If a recorder runs this program as
-its command, that is the recorder's cost without its start and end.
+For SECONDS, one process per CPU maps MIB (1), touches each page and unmaps. With 1, only the page
+allocator's fast path runs; 200 does not fit on the per-CPU lists. Prints one JSON object:
+faults_per_s (of all), cpu_ns_per_fault, and parent_cpu_s, the CPU time of the parent process
+meanwhile. If a recorder runs this program as its command, that is the recorder's cost without its
+start and end.
 """
 
 from __future__ import annotations
@@ -17,20 +18,19 @@ import sys
 import time
 from pathlib import Path
 
-CHUNK = 1 << 20
-TOUCH = bytes(CHUNK // mmap.PAGESIZE)
 
-
-def storm(cpu: int, seconds: float) -> int:
+def storm(cpu: int, seconds: float, mib: int) -> int:
     """Fault pages in and out on one CPU; how many."""
+    size = mib << 20
+    touch = bytes(size // mmap.PAGESIZE)
     os.sched_setaffinity(0, {cpu})
     faults, end = 0, time.monotonic() + seconds
     while time.monotonic() < end:
-        with mmap.mmap(-1, CHUNK, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
             memory.madvise(mmap.MADV_NOHUGEPAGE)
             with memoryview(memory) as view:
-                view[:: mmap.PAGESIZE] = TOUCH
-        faults += len(TOUCH)
+                view[:: mmap.PAGESIZE] = touch
+        faults += len(touch)
     return faults
 
 
@@ -40,11 +40,13 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def main(seconds: float) -> None:
+def main(seconds: float, mib: int) -> None:
     parent = os.getppid()
     before = cpu_s(parent)
     children = [
-        subprocess.Popen([sys.executable, __file__, str(seconds), str(cpu)], stdout=subprocess.PIPE)
+        subprocess.Popen(
+            [sys.executable, __file__, str(seconds), str(mib), str(cpu)], stdout=subprocess.PIPE
+        )
         for cpu in sorted(os.sched_getaffinity(0))
     ]
     results = [child.communicate()[0].split() for child in children]
@@ -61,7 +63,8 @@ def main(seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
-        print(storm(int(sys.argv[2]), float(sys.argv[1])), time.process_time_ns())
+    seconds, mib = float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    if len(sys.argv) == 4:
+        print(storm(int(sys.argv[3]), seconds, mib), time.process_time_ns())
     else:
-        main(float(sys.argv[1]))
+        main(seconds, mib)

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,6 +71,31 @@ static struct page_event read_any(const struct decoder *d, const struct format *
 	};
 }
 
+/* The page and order of a printed free; false if the text is of another program. */
+static bool read_printed(const struct decoder *d, const struct format *f, const uint8_t *record,
+			 int size, struct page_event *e)
+{
+	uint64_t loc = load(d, record, &f->text);
+	unsigned at = loc & 0xffff, length = loc >> 16 & 0xffff;
+	unsigned long long pfn;
+	char text[48];
+	unsigned order;
+
+	if (at + length > (unsigned)size || !length || length > sizeof(text))
+		return false;
+	memcpy(text, record + at, length);
+	text[length - 1] = '\0';
+	if (sscanf(text, "pagetape free %16llx %2u", &pfn, &order) != 2)
+		return false;
+	*e = (struct page_event){
+		.flags = (uint8_t)load(d, record, &f->flags),
+		.pid = (int32_t)load(d, record, &f->pid),
+		.pfn = pfn,
+		.order = order,
+	};
+	return true;
+}
+
 /*
  * Write the validity of the eight rows up to `row`. d->has has a byte for each row, the last row on
  * top; an 8 x 8 bit transposition gives a byte for each column.
@@ -108,12 +134,12 @@ static void store_validity_rest(struct decoder *d, struct batch *batch)
  * The hot path. It stores every column, absent ones as 0: only the validity depends on the
  * kind of event, and zeros under nulls compress well.
  */
-static bool add_page_event(struct decoder *d, const struct format *f, int cpu, uint64_t ts,
-			   const uint8_t *record)
+static inline bool add_page_event(struct decoder *d, const struct format *f, int cpu, uint64_t ts,
+				  const struct page_event *event)
 {
 	struct batch *batch = d->rotations[EVENT].filling;
 	struct event_columns *to = (struct event_columns *)batch->slots;
-	struct page_event e = f->usual ? read_usual(f, record) : read_any(d, f, record);
+	const struct page_event e = *event;
 	uint8_t migratetype = canonical_migratetype(&d->canonical, e.migratetype);
 	uint8_t fallback = canonical_migratetype(&d->canonical, e.fallback_migratetype);
 	bool page = e.pfn != f->page[PFN].mask; /* else the allocation failed */
@@ -342,7 +368,13 @@ bool decoder_add(struct decoder *d, int cpu, uint64_t ts, const void *record, in
 		return true;
 	}
 	if (f->rows == &d->rotations[EVENT]) {
-		if (!add_page_event(d, f, cpu, ts, record))
+		struct page_event e;
+
+		if (f->text.mask && !read_printed(d, f, record, size, &e))
+			return true; /* another program's text: none of the recording */
+		if (!f->text.mask)
+			e = f->usual ? read_usual(f, record) : read_any(d, f, record);
+		if (!add_page_event(d, f, cpu, ts, &e))
 			return false;
 	} else if (f->rows == &d->rotations[STACK]) {
 		if (!add_stack(d, f, cpu, ts, record, size))

@@ -163,6 +163,21 @@ static int set_page_event(const struct decoder *d, struct format *f, struct tep_
 	return 0;
 }
 
+/* A text that a BPF program printed. If it is pagetape's, it is a free. */
+static int set_printed(const struct decoder *d, struct format *f, struct tep_event *event,
+		       struct error *err)
+{
+	struct tep_format_field *field = tep_find_field(event, "bpf_string");
+
+	if (!field || !(field->flags & TEP_FIELD_IS_DYNAMIC) || !field_set(&f->text, d, field))
+		return fail(err, EINVAL, "%s:%s has no usable field 'bpf_string'", event->system,
+			    event->name);
+	need(f, field);
+	f->has = 1 << PFN | 1 << ORDER;
+	f->page[PFN].mask = UINT64_MAX;
+	return 0;
+}
+
 static enum conversion conversion_of(const struct column *column,
 				     const struct tep_format_field *field)
 {
@@ -257,6 +272,14 @@ static bool find_kind(struct decoder *d, const struct tep_event *event, struct f
 		f->count.stored = stack_table.name;
 		return true;
 	}
+	if (!strcmp(name, "bpf_trace:bpf_trace_printk")) {
+		f->rows = &d->rotations[EVENT];
+		f->kind = EVENT_KIND_FREE;
+		f->count.system = "kmem";
+		f->count.name = "mm_page_free";
+		f->count.stored = event_table.name;
+		return true;
+	}
 	for (int t = 0; t < NR_RECORDED; t++) {
 		for (int k = 0; k < decode_tables[t]->nr_kinds; k++) {
 			const char *const *tracepoint = decode_tables[t]->kinds[k].tracepoints;
@@ -282,6 +305,8 @@ static int set_format(struct decoder *d, struct format *f, struct tep_event *eve
 
 	if (ret || !f->rows)
 		return ret;
+	if (f->rows == &d->rotations[EVENT] && f->count.system != event->system)
+		return set_printed(d, f, event, err);
 	if (f->rows == &d->rotations[EVENT])
 		return set_page_event(d, f, event, err);
 	if (f->rows == &d->rotations[STACK])

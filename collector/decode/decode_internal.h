@@ -66,6 +66,8 @@ struct format {
 	uint8_t has;
 	struct field page[NR_PAGE_FIELDS];
 	bool usual; /* every field so far is laid out as by 64-bit little-endian kernels */
+	/* A free that a BPF program printed (snapshot/frees.h): the place of the text. */
+	struct field text;
 
 	/* An event of another table. */
 	int nr_values;

@@ -44,6 +44,7 @@ struct recorder_config {
 	bool defer;                /* the spools outlive the recorder, and nothing is decoded */
 	struct instance_config instance;
 	bool prompt;                /* decode soon after the events, with CPU time of the load */
+	const char *free_filter;    /* of kmem:mm_page_free; NULL: all */
 	bool stacks;                /* also record the kernel stack of each alloc_extfrag */
 	struct decoder_names names; /* vmstat_update is filled in by recorder_new */
 };

@@ -31,6 +31,7 @@ struct recorder {
 	char **skipped;
 	size_t nr_skipped;
 	uint64_t vmstat_update;
+	char *free_filter; /* or NULL */
 	bool stacks;
 	uint64_t looked_read; /* events read at the last recorder_look */
 };

@@ -175,12 +175,16 @@ int recorder_enable_events(struct recorder *r, struct error *err)
 		 (unsigned long long)r->vmstat_update);
 	for (size_t i = 0; i < r->nr_events; i++) {
 		bool is_work = !strcmp(r->events[i], "workqueue:workqueue_execute_start");
+		bool is_free = !strcmp(r->events[i], "kmem:mm_page_free");
 		int ret = split(r->events[i], system, event, err);
 
 		if (!strcmp(system, "ftrace"))
 			continue; /* a trigger's, below */
 		if (!ret)
-			ret = instance_enable(r->instance, system, event, is_work ? filter : NULL,
+			ret = instance_enable(r->instance, system, event,
+					      is_work   ? filter
+					      : is_free ? r->free_filter
+							: NULL,
 					      err);
 		if (ret)
 			return ret;

@@ -5,6 +5,7 @@ A separate extension module: importing it raises ImportError, with the reason, i
 built without libbpf or clang or if libbpf is missing now.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 class ArrowBatch:
@@ -58,6 +59,10 @@ class Snapshot:
                      walk_ns is the time from the begin of the copy to the cut, lock_ns the
                      longest time its lock was held
         """
+    def report_frees(self, listed: Collection[int]) -> None:
+        """From now on until close(), each mm_page_free of an order that is not `listed` is an event
+        bpf_trace:bpf_trace_printk, which a Recorder decodes. Switches that event on in the top
+        instance of ftrace, soon after. CollectorError if the kernel refuses."""
     def hold_only(self, ns: int) -> list[tuple[int, int]]:
         """Hold all CPUs as the last take() did, but idle: (ns, part that it ran) of each."""
     def close(self) -> None:

@@ -51,6 +51,13 @@ cdef extern from "snapshot/snapshot.h" nogil:
     const freezer_hold *snapshot_hold_only(snapshot *s, uint64_t ns, uint32_t *nr)
 
 
+cdef extern from "snapshot/frees.h" nogil:
+    struct frees:
+        pass
+    int frees_new(frees **out, const snapshot *s, uint64_t listed, error *err)
+    void frees_free(frees *f)
+
+
 cdef dict zone_facts(const snapshot_zone *zone, bint taken):
     return {
         "node": zone.node,
@@ -96,6 +103,7 @@ cdef dict facts(const snapshot_result *result):
 
 cdef class Snapshot:
     cdef snapshot *c
+    cdef frees *frees
 
     cdef readonly list holds, locks
 
@@ -136,9 +144,22 @@ cdef class Snapshot:
             holds = snapshot_hold_only(self.c, ns, &nr)
         return hold_pairs(holds, nr)
 
+    def report_frees(self, listed):
+        cdef uint64_t mask = sum(1 << order for order in listed)
+        cdef error err
+        cdef int ret
+        if not self.c or self.frees:
+            raise ValueError("the snapshot is closed, or reports frees already")
+        with nogil:
+            ret = frees_new(&self.frees, self.c, mask, &err)
+        check(ret, &err)
+
     def close(self):
+        frees_free(self.frees)
+        self.frees = NULL
         snapshot_free(self.c)
         self.c = NULL
 
     def __dealloc__(self):
+        frees_free(self.frees)
         snapshot_free(self.c)

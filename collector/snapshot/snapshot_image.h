@@ -270,3 +270,9 @@ struct control {
 	__u32 page_fields; /* 0: struct page has not the fields that a precopied snapshot needs */
 	__u32 cut_end;     /* enum walk_end, of the lists walked at the cut */
 };
+
+/* The constants of frees.bpf.c, in the section .rodata.frees. */
+struct free_constants {
+	__u64 listed;  /* bit n: order n has a per-CPU list */
+	__u64 vmemmap; /* as in struct control */
+};

@@ -64,7 +64,7 @@ class Runner:
         workload = Workload(self.argv, None, on_second=True, to_stderr=True)
         session = Session(
             workload,
-            Contents(tracepoints("all"), _SAMPLE_S),
+            Contents(tracepoints("all"), "all", _SAMPLE_S),
             Wanted("auto"),
             status=Status(str(path), quiet=True),
         )

@@ -3,11 +3,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+ZONE = "zone"
+
 SETS = {
     "page": "every page allocated and freed, refills and drains of the per-CPU lists, fallbacks",
+    ZONE: "all, but of the page events only those of the buddy allocator: refills, drains,"
+    " fallbacks, frees past the per-CPU lists",
     "cheap": "only rare events (fallbacks, kswapd, direct reclaim, compaction runs, OOM kills)",
     "all": "page, and all of reclaim, compaction, migration, watermark changes, vmstat ticks",
 }
+
+# Kinds of page events of the set `zone`. Of `free`, it holds only those past the per-CPU lists:
+# frees.py.
+_ZONE = {"alloc_zone_locked", "pcpu_drain", "alloc_extfrag", "free"}
 
 # Rare events that show fragmentation, reclaim and stalls.
 _CHEAP = {
@@ -41,6 +52,15 @@ _CHEAP = {
 }
 
 
+@dataclass(frozen=True)
+class Plan:
+    """How a recorder gets the events of a set: its tracepoints, and its filter for frees."""
+
+    events: Sequence[str]
+    free_filter: str | None = None
+    note: str | None = None  # why it is the filter, and what that costs
+
+
 def tracepoints(which: str) -> list[str]:
     """The "system:event" names of an event set."""
     from pagetape.schemas import TABLES  # not for the first words of `record`
@@ -51,5 +71,6 @@ def tracepoints(which: str) -> list[str]:
         for name in tables
         for kind in TABLES[name].kinds
         if which != "cheap" or kind.name in _CHEAP[name]
+        if which != ZONE or name != "event" or kind.name in _ZONE
         for tracepoint in kind.tracepoints
     ]

@@ -8,6 +8,7 @@ longer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -187,6 +188,17 @@ class ExactSnapshots:
             if why is None or facts["mismatches"]:
                 break
         return Exact(facts, {name: pa.record_batch(rows) for name, rows in batches}, why)
+
+    def report_frees(self, listed: Sequence[int]) -> str | None:
+        """Report the frees of all orders but `listed` as events (frees.py), until close(); returns
+        why not, or None."""
+        if self._loaded is None:
+            return self.refused
+        try:
+            self._loaded.report_frees(listed)
+        except OSError as e:
+            return str(e.strerror)
+        return None
 
     def close(self) -> None:
         if self._loaded is not None:

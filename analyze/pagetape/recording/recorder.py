@@ -85,6 +85,7 @@ def record(request: Request, status: Status) -> int:
         Workload(request.argv, request.duration),
         Contents(
             tracepoints(request.events),
+            request.events,
             request.sample,
             request.stacks is not None,
             request.numa_maps,

@@ -30,6 +30,7 @@ from pagetape.numa_maps import Processes
 from pagetape.recording import capture
 from pagetape.recording.capture import Snapshot, read_flags
 from pagetape.recording.disturbance import LOOK_S, Disturbances
+from pagetape.recording.eventsets import ZONE, Plan
 from pagetape.recording.exact import (
     NO_FLAGS,
     Exact,
@@ -146,6 +147,15 @@ class _Snapshots:
         self._blocks_s = 0.0  # time that reading kpageflags takes, on an idle machine
         self._facts: dict[str, Any] = {}
         self._exact = wanted.load()
+
+    def prepare(self, contents: Contents) -> Plan:
+        """How to record the events of an event set, from now on."""
+        if contents.event_set != ZONE:
+            return Plan(contents.events)
+        from pagetape.recording import frees  # loads the engine
+
+        order = self._proc.facts.get("pageblock_order", 0)
+        return frees.prepare(contents.events, self._exact, order)
 
     @property
     def migratetypes(self) -> Sequence[str]:
@@ -377,6 +387,7 @@ class Contents:
     """What a session records."""
 
     events: Sequence[str]  # "system:event"
+    event_set: str  # their name
     sample_s: float  # seconds between samples of /proc; 0: no samples
     stacks: bool = False  # of fallbacks
     numa_maps: bool = False  # memory policies of processes
@@ -441,9 +452,12 @@ class Session:
                 stack.enter_context(spool).make({})
             stack.callback(sink.close)
             snapshots = stack.enter_context(contextlib.closing(_Snapshots(self._wanted, every)))
+            how = snapshots.prepare(self._contents)
+            if how.note:
+                self.status.warn(how.note)
             with _directory(spool, spool_dir) as directory:
                 recorder = Recorder(
-                    self._contents.events,
+                    how.events,
                     SpoolConfig(
                         directory,
                         self.spooling.max_bytes or default_bound(spool_dir),
@@ -456,9 +470,13 @@ class Session:
                     ring_kb=self.spooling.ring_kb,
                     stacks=self._contents.stacks,
                     prompt=prompt,
+                    free_filter=how.free_filter,
                 )
                 stack.push(lambda _kind, error, _trace: recorder.close(_how(error)))
-                facts: dict[str, Any] = {"events": list(self._contents.events)}
+                facts: dict[str, Any] = {
+                    "events": list(self._contents.events),
+                    "event_set": self._contents.event_set,
+                }
                 facts |= self.sampling.facts
                 if self.spooling.defer:
                     facts["deferred"] = True

@@ -59,6 +59,10 @@ static const char other[] =
 	"name: rss_stat\nID: 18\n" COMMON FIELD("long size", 8, 8, 1) "\nprint fmt: \"%ld\", "
 								      "REC->size\n";
 
+static const char printed[] = "name: bpf_trace_printk\nID: 19\n" COMMON FIELD(
+	"__data_loc char[] bpf_string", 8, 4, 0) "\nprint fmt: \"%s\", "
+						 "__get_str(bpf_string)\n";
+
 /* Of 5.10, 6.1 and 7.3: the events of contiguous memory differ. */
 #define CMA_PAGE(offset) FIELD("const struct page * page", offset, 8, 0)
 static const char cma_5_10[] =
@@ -218,6 +222,50 @@ static void a_failed_allocation_has_no_pfn(void)
 	row = flush_events(d, &nr);
 	check(!is_valid(row->pfn_valid, 0) && row->pfn[0] == 0);
 	check(is_valid(row->page_order_valid, 0));
+	done(d, tep);
+}
+
+struct printed_record {
+	uint16_t type;
+	uint8_t flags, preempt_count;
+	int32_t pid;
+	uint16_t at, length;
+	char text[40];
+};
+
+/* A text behind the common fields, with its NUL. */
+static struct printed_record printed_text(const char *text)
+{
+	struct printed_record record = {.type = 19, .preempt_count = 1, .pid = 9, .at = 12};
+
+	record.length = (uint16_t)strlen(text) + 1;
+	memcpy(record.text, text, record.length);
+	return record;
+}
+
+static void a_printed_free_is_a_row_and_other_texts_are_none(void)
+{
+	struct tep_handle *tep = kernel_with("bpf_trace", printed, NULL);
+	struct decoder *d = decoder_for(tep, 64);
+	struct printed_record ours = printed_text("pagetape free 1f2e3d 10");
+	struct printed_record others = printed_text("a text of another");
+	struct printed_record beyond = printed_text("pagetape free 1 4");
+	const struct event_columns *row;
+	const struct decoder_count *counts;
+	size_t nr;
+
+	beyond.length = 400; /* than the record has */
+	check(decoder_add(d, 3, 1, &others, sizeof(others)));
+	check(decoder_add(d, 3, 2, &ours, sizeof(ours)));
+	check(decoder_add(d, 3, 3, &beyond, sizeof(beyond)));
+	row = flush_events(d, &nr);
+	check(nr == 1 && row->ts[0] == 2 && row->cpu[0] == 3 && row->pid[0] == 9);
+	check(row->kind[0] == EVENT_KIND_FREE && row->pfn[0] == 0x1f2e3d);
+	check(row->page_order[0] == 10 && is_valid(row->page_order_valid, 0));
+	/* The program ran with preemption off, not the task. */
+	check(!row->flags[0] && !is_valid(row->migratetype_valid, 0));
+	counts = decoder_counts(d, &nr);
+	check(nr == 1 && counts[0].events == 1 && !strcmp(counts[0].name, "mm_page_free"));
 	done(d, tep);
 }
 
@@ -811,6 +859,7 @@ int main(void)
 {
 	test(an_allocation_becomes_a_row);
 	test(a_failed_allocation_has_no_pfn);
+	test(a_printed_free_is_a_row_and_other_texts_are_none);
 	test(a_field_that_the_kernel_lacks_is_null);
 	test(every_row_has_its_own_validity);
 	test(migratetypes_go_by_the_kernels_names);

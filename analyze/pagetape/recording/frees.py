@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the event set `zone` records the frees past the per-CPU lists.
+
+Most frees go onto a list, and each costs time if its event is recorded or filtered: a filter of
+ftrace takes a record back after it was written. A BPF program looks at the order first, and reports
+the rare others as events of its own (collector/snapshot/frees.h). Where BPF is refused, the filter
+has to do.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pagetape.recording.eventsets import Plan
+from pagetape.recording.exact import ExactSnapshots
+from pagetape.tapes import kernel_rows, zone_events
+
+_FREES = ("kmem:mm_page_free", "kmem:mm_page_free_direct")
+_PRINTED = "bpf_trace:bpf_trace_printk"
+
+# The kernel switches the event on in the top instance of ftrace when a program that prints is
+# loaded: some releases do so a moment later.
+_TOP = "events/bpf_trace/bpf_trace_printk/enable"
+_SOON_S = 0.2
+
+COST = "the frees of single pages cost 12 to 16 % of the CPU time of a page fault"
+
+
+def _top_switch() -> Path | None:
+    """The switch of the printed event in ftrace's top instance."""
+    places = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
+    return next((found for place in places if (found := place / _TOP).exists()), None)
+
+
+def _restore(switch: Path) -> None:
+    """Switch the event off in the top instance, once the kernel has switched it on."""
+    until = time.monotonic() + _SOON_S
+    with suppress(OSError):
+        while switch.read_text().strip() == "0" and time.monotonic() < until:
+            time.sleep(0.005)
+        switch.write_text("0")
+
+
+def _report(snapshots: ExactSnapshots | None, listed: Sequence[int]) -> str | None:
+    """Report the frees by BPF; returns why not, or None."""
+    switch = _top_switch()
+    if snapshots is None:
+        return "exact snapshots are off"
+    if switch is None:
+        return "no tracefs"
+    was_on = switch.read_text().strip() != "0"
+    why = snapshots.report_frees(listed)
+    if why is None and not was_on:
+        _restore(switch)
+    return why
+
+
+def prepare(events: Sequence[str], snapshots: ExactSnapshots | None, pageblock_order: int) -> Plan:
+    """How to record the events of the set `zone` on this machine, from now on."""
+    row = kernel_rows.of_release(platform.release()) or kernel_rows.known()[-1].name
+    listed = zone_events.listed_orders(row, pageblock_order)
+    why = _report(snapshots, listed)
+    if why is None:
+        return Plan([event for event in events if event not in _FREES] + [_PRINTED])
+    singles = [order for order in listed if order != pageblock_order]
+    past = f"order > {singles[-1]}"
+    if pageblock_order in listed:
+        past += f" && order != {pageblock_order}"
+    return Plan(events, past, f"no BPF program on frees ({why}): ftrace filters them; {COST}")
