@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 ZONE = "zone"
@@ -59,6 +59,7 @@ class Plan:
     events: Sequence[str]
     free_filter: str | None = None
     note: str | None = None  # why it is the filter, and what that costs
+    undo: Callable[[], None] | None = None  # after the recording
 
 
 def tracepoints(which: str) -> list[str]:

@@ -13,6 +13,7 @@ import platform
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from pagetape.recording.eventsets import Plan
@@ -23,9 +24,9 @@ _FREES = ("kmem:mm_page_free", "kmem:mm_page_free_direct")
 _PRINTED = "bpf_trace:bpf_trace_printk"
 
 # The kernel switches the event on in the top instance of ftrace when a program that prints is
-# loaded: some releases do so a moment later.
+# loaded: some releases do so a moment later, on a busy machine much later.
 _TOP = "events/bpf_trace/bpf_trace_printk/enable"
-_SOON_S = 0.2
+_SOON_S = 0.5
 
 COST = "the frees of single pages cost 12 to 16 % of the CPU time of a page fault"
 
@@ -36,36 +37,31 @@ def _top_switch() -> Path | None:
     return next((found for place in places if (found := place / _TOP).exists()), None)
 
 
-def _restore(switch: Path) -> None:
-    """Switch the event off in the top instance, once the kernel has switched it on."""
-    until = time.monotonic() + _SOON_S
+def _switch_off(switch: Path, within_s: float = 0) -> None:
+    """Switch the event off in the top instance; waits until the kernel has switched it on."""
+    until = time.monotonic() + within_s
     with suppress(OSError):
         while switch.read_text().strip() == "0" and time.monotonic() < until:
             time.sleep(0.005)
         switch.write_text("0")
 
 
-def _report(snapshots: ExactSnapshots | None, listed: Sequence[int]) -> str | None:
-    """Report the frees by BPF; returns why not, or None."""
-    switch = _top_switch()
-    if snapshots is None:
-        return "exact snapshots are off"
-    if switch is None:
-        return "no tracefs"
-    was_on = switch.read_text().strip() != "0"
-    why = snapshots.report_frees(listed)
-    if why is None and not was_on:
-        _restore(switch)
-    return why
-
-
 def prepare(events: Sequence[str], snapshots: ExactSnapshots | None, pageblock_order: int) -> Plan:
     """How to record the events of the set `zone` on this machine, from now on."""
     row = kernel_rows.of_release(platform.release()) or kernel_rows.known()[-1].name
     listed = zone_events.listed_orders(row, pageblock_order)
-    why = _report(snapshots, listed)
-    if why is None:
-        return Plan([event for event in events if event not in _FREES] + [_PRINTED])
+    switch = _top_switch()
+    why = "exact snapshots are off" if snapshots is None else "no tracefs"
+    if snapshots is not None and switch is not None:
+        was_on = switch.read_text().strip() != "0"
+        refused = snapshots.report_frees(listed)
+        if refused is None:
+            if not was_on:
+                _switch_off(switch, _SOON_S)
+            undo = None if was_on else partial(_switch_off, switch)
+            others = [event for event in events if event not in _FREES]
+            return Plan([*others, _PRINTED], undo=undo)
+        why = refused
     singles = [order for order in listed if order != pageblock_order]
     past = f"order > {singles[-1]}"
     if pageblock_order in listed:

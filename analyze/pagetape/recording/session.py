@@ -455,6 +455,8 @@ class Session:
             how = snapshots.prepare(self._contents)
             if how.note:
                 self.status.warn(how.note)
+            if how.undo:
+                stack.callback(how.undo)
             with _directory(spool, spool_dir) as directory:
                 recorder = Recorder(
                     how.events,
