@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What each report costs: CPU seconds, peak memory, rows.
+
+    report_bench.py T.tape... [--only NAME]... [--before PAGETAPE]
+
+Every report is a command of its own, with --json; `diagnose` and `html` are measured beside them.
+With --before, another installed `pagetape` answers the same questions, and the column `same` says
+whether its answer is equal. A command that takes more than the aims (10 CPU seconds, 1 GiB; html
+20 s) is listed under `over`. `repeat.py` makes long tapes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import program
+
+from pagetape.asking import query
+
+_CPU_S, _MIB = 10.0, 1024  # the most that a command may take, ...
+_CPU_S_OF = {"html": 20.0}  # ... and of a command that may take another time
+
+
+class Cost(NamedTuple):
+    """What a command took, and what it answered."""
+
+    cpu_s: float
+    mib: float
+    answer: str
+    status: int
+
+
+def cost(pagetape: Path, words: Sequence[object]) -> Cost:
+    """Run a command to its end, with a cache of its own."""
+    with TemporaryDirectory() as cache, TemporaryDirectory() as place:
+        out = Path(place) / "answer"
+        with out.open("wb") as stdout, (Path(place) / "errors").open("wb") as stderr:
+            child = subprocess.Popen(
+                [pagetape, *map(str, words)],
+                stdout=stdout,
+                stderr=stderr,
+                env=os.environ | {"XDG_CACHE_HOME": cache},
+            )
+            _, status, used = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+        answer = out.read_text("utf-8")
+        if child.returncode:
+            answer = (Path(place) / "errors").read_text("utf-8")
+        cpu_s = used.ru_utime + used.ru_stime
+        return Cost(cpu_s, used.ru_maxrss / 1024, answer, child.returncode)
+
+
+def _rows(found: Cost) -> Any:
+    if found.status:
+        return found.answer.strip().splitlines()[-1:] or ["failed"]
+    try:
+        answer = json.loads(found.answer)
+    except ValueError:
+        return None
+    return len(answer.get("rows", answer.get("findings", [])))
+
+
+def commands(tape: Path, only: Sequence[str], page: Path) -> Iterator[tuple[str, list[object]]]:
+    """The command lines, by name."""
+    known: dict[str, list[object]] = {n: ["report", n, tape, "--json"] for n in query.reports()}
+    known["diagnose"] = ["diagnose", tape, "--json"]
+    known["html"] = ["html", tape, "-o", page]
+    known["info"] = ["info", tape, "--json"]
+    unknown = set(only) - known.keys()
+    if unknown:
+        raise ValueError(f"no report '{min(unknown)}'")
+    yield from ((name, words) for name, words in known.items() if not only or name in only)
+
+
+def main() -> int:
+    parser = program.parser(__doc__)
+    parser.add_argument("tapes", type=Path, nargs="+")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME")
+    parser.add_argument("--before", type=Path, metavar="PAGETAPE")
+    given = parser.parse_args()
+    rows, over, differs = [], [], []
+    for tape in given.tapes:
+        with TemporaryDirectory() as place:
+            for name, words in commands(tape, given.only, Path(place) / "page.html"):
+                found = cost(program.BIN / "pagetape", words)
+                row = [tape.name, name, round(found.cpu_s, 2), round(found.mib), _rows(found)]
+                if given.before:
+                    old = cost(given.before, words)
+                    same = old.answer == found.answer
+                    row += [round(old.cpu_s, 2), round(old.mib), same]
+                    if not same:
+                        differs.append(f"{tape.name} {name}")
+                program.say("\t".join(map(str, row)))
+                rows.append(row)
+                if found.cpu_s > _CPU_S_OF.get(name, _CPU_S) or found.mib > _MIB:
+                    over.append(f"{tape.name} {name}")
+    columns = ["tape", "command", "CPU s", "MiB", "rows"]
+    columns += ["before, CPU s", "before, MiB", "same"] if given.before else []
+    program.give({"commands": program.table(columns, rows), "over": over, "differs": differs})
+    return int(bool(differs))
+
+
+if __name__ == "__main__":
+    program.run(main)
