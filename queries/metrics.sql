@@ -295,15 +295,15 @@ stood AS (
 asked AS (
     SELECT page_order, count(*) AS asked, count(pfn) AS got
     FROM (
-        SELECT page_order, pfn, gfp_names(gfp_flags) AS gfp
+        SELECT page_order, pfn
         FROM event
         WHERE kind = 'alloc'
           AND page_order > 0
           AND migratetype = 'MOVABLE'
           AND ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
           AND NOT (SELECT replayed FROM machine)
+          AND gfp_has(gfp_flags, 'HIGHMEM') AND gfp_has(gfp_flags, 'COMP') AND gfp_has(gfp_flags, 'NOMEMALLOC')
     )
-    WHERE gfp LIKE '%HIGHMEM%' AND gfp LIKE '%COMP%' AND gfp LIKE '%NOMEMALLOC%'
     GROUP BY page_order
     UNION ALL
     SELECT page_order, asked, got FROM huge_request

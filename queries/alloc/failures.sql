@@ -48,7 +48,6 @@ WITH named AS (
         e.page_order,
         e.migratetype::VARCHAR AS migratetype,
         e.gfp_flags,
-        string_split(gfp_names(coalesce(e.gfp_flags, 0)), '|') AS names,
         coalesce(t.comm, e.pid::VARCHAR) AS comm,
         (e.flags & 6) <> 0 AS in_interrupt,
         e.pfn IS NULL AS fails
@@ -59,12 +58,12 @@ WITH named AS (
 
 request AS (
     SELECT
-        * EXCLUDE (names),
-        list_contains(names, 'NOWARN') AS silent,
+        *,
+        gfp_has(gfp_flags, 'NOWARN') AS silent,
         CASE
-            WHEN NOT list_contains(names, 'DIRECT_RECLAIM')
-                THEN if(list_has_any(names, ['HIGH', 'ATOMIC']), 'atomic', 'nowait')
-            WHEN list_has_any(names, ['NORETRY', 'RETRY_MAYFAIL']) THEN 'optional'
+            WHEN NOT gfp_has(gfp_flags, 'DIRECT_RECLAIM')
+                THEN if(gfp_has(gfp_flags, 'HIGH') OR gfp_has(gfp_flags, 'ATOMIC'), 'atomic', 'nowait')
+            WHEN gfp_has(gfp_flags, 'NORETRY') OR gfp_has(gfp_flags, 'RETRY_MAYFAIL') THEN 'optional'
             ELSE 'waits'
         END AS context
     FROM named

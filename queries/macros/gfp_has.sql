@@ -2,4 +2,4 @@
 --
 -- Arguments are the mask, of which null has no bit, and the bit's name without __GFP_.
 CREATE TEMP MACRO gfp_has(gfp_flags, name) AS
-list_contains(string_split(gfp_names(coalesce(gfp_flags, 0)), '|'), name)
+coalesce(gfp_flags, 0) & gfp_mask([name]) <> 0

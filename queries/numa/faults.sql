@@ -34,15 +34,15 @@ WITH try AS (
     SELECT
         e.tape,
         e.pfn IS NOT NULL AS got,
-        e.gfp LIKE '%THISNODE%' AS local
+        gfp_has(e.gfp_flags, 'THISNODE') AS local
     FROM (
-        SELECT tape, pfn, page_order, gfp_names(gfp_flags) AS gfp
+        SELECT tape, pfn, page_order, gfp_flags
         FROM event
         WHERE kind = 'alloc' AND migratetype = 'MOVABLE' AND page_order > 3
     ) AS e
     JOIN machine AS m ON m.tape = e.tape AND m.pageblock_order = e.page_order
-    WHERE e.gfp LIKE '%HIGHMEM%' AND e.gfp LIKE '%COMP%' AND e.gfp LIKE '%NOMEMALLOC%'
-      AND (e.gfp NOT LIKE '%THISNODE%' OR e.gfp LIKE '%NORETRY%')
+    WHERE gfp_has(e.gfp_flags, 'HIGHMEM') AND gfp_has(e.gfp_flags, 'COMP') AND gfp_has(e.gfp_flags, 'NOMEMALLOC')
+      AND (NOT gfp_has(e.gfp_flags, 'THISNODE') OR gfp_has(e.gfp_flags, 'NORETRY'))
 ),
 
 shown AS (

@@ -37,25 +37,25 @@ WITH thread AS (
 ),
 
 asked AS (
-    SELECT gfp_names(gfp_flags) AS gfp, (flags & 14) <> 0 AS interrupt
+    SELECT gfp_flags, (flags & 14) <> 0 AS interrupt, count(*) AS requests
     FROM event
-    WHERE kind = 'alloc' AND pfn IS NOT NULL
+    WHERE kind = 'alloc' AND pfn IS NOT NULL AND EXISTS (FROM preference)
+    GROUP BY ALL
 ),
 
 other AS (
     SELECT
         CASE
-            WHEN gfp LIKE '%THISNODE%' THEN 'thisnode'
+            WHEN gfp_has(gfp_flags, 'THISNODE') THEN 'thisnode'
             WHEN interrupt THEN 'interrupt'
-            WHEN list_has_any(string_split(gfp, '|'), ['DMA', 'DMA32']) THEN 'low_zone'
+            WHEN gfp_has(gfp_flags, 'DMA') OR gfp_has(gfp_flags, 'DMA32') THEN 'low_zone'
         END AS found,
         NULL AS threads,
-        count(*) AS requests,
+        sum(requests) AS requests,
         NULL AS remote,
         NULL AS unforced,
         NULL AS known
     FROM asked
-    WHERE EXISTS (FROM preference)
     GROUP BY found
     HAVING found IS NOT NULL
 )
