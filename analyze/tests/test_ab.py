@@ -22,13 +22,13 @@ import validation
 from pagetape.ab import live
 from pagetape.ab import predict as predict_module
 from pagetape.ab import result as result_module
+from pagetape.ab import switch as switch_module
 from pagetape.ab.plan import Plan, RunOf, parse_set
 from pagetape.ab.result import Result, cells, text
 from pagetape.ab.switch import SWITCHES, Host, find
 from pagetape.ab.verdict import Recorded, live_ratio, sign, verdict
 from pagetape.asking import interval
 from pagetape.asking.interval import Ratio
-from pagetape.commands import ab as command
 from pagetape.recording.workload import Workload
 from pagetape.schemas.tape import Tape, TapeError
 
@@ -185,7 +185,7 @@ def test_a_new_ab_first_restores_what_a_killed_one_left(
     left.parent.mkdir(parents=True)
     left.write_text(json.dumps({"pid": 1, "boot_id": "this-boot", "settings": [entry]}))
     fake_host.write(file, "1")
-    monkeypatch.setattr(command, "Host", lambda: fake_host)
+    monkeypatch.setattr(switch_module, "Host", lambda: fake_host)
     dry = ("ab", "--set", "defrag_mode=0,1", "-o", tmp_path / "x", "--dry-run", "--", "true")
     assert "it is 1 now" in pagetape(*dry).out and fake_host.read(file) == "1"
     said = pagetape("ab", "--set", "defrag_mode=0,1", "-o", tmp_path, "--", "true")

@@ -291,7 +291,7 @@ WRITE = """
 import sys, time
 from pathlib import Path
 from pagetape import cli
-from pagetape.commands import export
+from pagetape.export import perfetto
 from pagetape.replaying import fanout, players
 from pagetape.tapes import output
 
@@ -304,7 +304,7 @@ def read_all(*args):
     wait()
 
 read = fanout.read_all
-export.perfetto.events = wait
+perfetto.events = wait
 players.Part.finish = lambda _: None  # the tape is not complete
 fanout.read_all = read_all
 sys.argv[0] = "pagetape"

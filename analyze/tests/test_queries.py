@@ -3,11 +3,12 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pagetape import answer
-from pagetape.asking import database, query
+from pagetape.asking import query, query_memory
 from pagetape.asking.database import Database
 from pagetape.schemas.tape import Tape, TapeError, Writer
 
@@ -130,16 +131,28 @@ def test_a_timeline_has_a_bounded_number_of_intervals(tmp_path: Path) -> None:
                 db.run(q, values)
 
 
-def test_a_query_takes_memory_in_proportion_to_its_tapes(small: Path) -> None:
-    with Database([Tape(small)]) as db:
+def memory_of_duckdb(tape: Path) -> float:
+    """The limit in MiB."""
+    with Database([Tape(tape)]) as db:
         (text,) = db.ask("SELECT value FROM duckdb_settings() WHERE name = 'memory_limit'").rows[0]
-    assert text.endswith("GiB")
-    assert float(text.split()[0]) < 1.5
-
-
-def test_the_memory_of_queries_over_large_tapes_is_that_of_duckdb(
-    monkeypatch: pytest.MonkeyPatch, small: Path
-) -> None:
-    monkeypatch.setattr(database, "_MEMORY", 1 << 60)
-    with Database([Tape(small)]) as db:
         assert db.run(query.reports()["events.by_kind"]).rows
+    number, unit = text.split()
+    return float(number) * {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}[unit]
+
+
+def test_queries_take_a_gigabyte_or_what_memory_allows(small: Path, pagetape: Any) -> None:
+    """With the process around them: DuckDB's own limit is lower."""
+    assert 512 <= memory_of_duckdb(small) < 1024
+    asked = "SELECT value FROM duckdb_settings() WHERE name = 'memory_limit'"
+    more, usual = (pagetape("sql", small, *of, asked) for of in (["--memory", "3GiB"], []))
+    assert ("2.8 GiB" in more.out, "832.0 MiB" in usual.out) == (True, True)
+    refused = pagetape("sql", small, "--memory", "1MB", "SELECT 1")
+    assert (refused.status, "too small" in refused.err) == (2, True)
+
+
+def test_memory_beyond_that_of_the_machine_is_that_of_duckdb(small: Path) -> None:
+    query_memory.limit(1 << 60)
+    try:
+        assert memory_of_duckdb(small) < 1 << 30
+    finally:
+        query_memory.limit(None)

@@ -15,7 +15,7 @@ from pagetape import _replay
 from pagetape.ab import predict
 from pagetape.ab.switch import Switch
 from pagetape.console import progress
-from pagetape.replaying import reclaim_mode
+from pagetape.replaying import RECLAIM_MODES, reclaim_mode
 from pagetape.schemas.tape import Tape, Writer
 
 from .conftest import with_reclaim_rows
@@ -79,7 +79,7 @@ def test_every_policy_holds_the_rule(spec: str, reclaimed: Path, idle: Path) -> 
     acts = bool(reclaim_mode.acting(with_reclaim, *about))
     assert reclaim_mode.chosen("auto", with_reclaim, *about) == ("R1" if acts else "R0")
     assert reclaim_mode.chosen("auto", without, *about) == "R0"
-    for mode in reclaim_mode.MODES:
+    for mode in RECLAIM_MODES:
         assert reclaim_mode.chosen(mode, without, *about) == mode
         why = reclaim_mode.no_verdict(mode, without, *about)
         assert (why is not None) == acts

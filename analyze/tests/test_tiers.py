@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from pagetape.asking import query
-from pagetape.replaying.playback import NOT_MODELLED, play
+from pagetape.replaying import NOT_MODELLED
 from pagetape.replaying.playback import Run as WhatIf
+from pagetape.replaying.playback import play
 from pagetape.schemas.tape import Tape
 
 Run = Callable[..., Any]

@@ -15,9 +15,6 @@ from pagetape.ab.switch import Host, Switch, find
 from pagetape.recording.workload import Workload
 from pagetape.schemas.tape import TapeError
 
-# Which runs a warm-up goes before.
-WARM_UPS = ("all", "first", "none")
-
 RESULT = "ab.json"
 
 

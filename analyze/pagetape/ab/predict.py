@@ -15,11 +15,10 @@ from pagetape.ab.switch import Switch
 from pagetape.asking import no_verdict
 from pagetape.asking.comparison import members_of, metrics
 from pagetape.asking.interval import KINDS, Ratio, interval, kind_of, ratio
-from pagetape.replaying import ensemble, replay_span
+from pagetape.replaying import RECLAIM_AUTO, ensemble, replay_span
 from pagetape.replaying.engine_run import Progress
 from pagetape.replaying.model_error import recorded_metrics
 from pagetape.replaying.playback import Run, Source, check, in_mode, without_verdict
-from pagetape.replaying.reclaim_mode import AUTO
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.replaying.warm_start import warmed
 from pagetape.schemas.tape import Tape
@@ -50,7 +49,7 @@ def _pairs(tape: Tape, run: Run, warm: bool, nr: int, progress: Progress) -> Pai
 
 def _run(switch: Switch, tape: Tape, value: str) -> Run:
     """The run that predicts a value, in the mode of its tier."""
-    return in_mode(tape, Run("auto", switch.policies(value, tape)), AUTO)
+    return in_mode(tape, Run("auto", switch.policies(value, tape)), RECLAIM_AUTO)
 
 
 @dataclass(frozen=True)

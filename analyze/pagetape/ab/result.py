@@ -15,8 +15,8 @@ from statistics import median
 from typing import Any
 
 from pagetape import answer
-from pagetape.ab import predict
-from pagetape.ab.plan import RESULT, WARM_UPS, Plan, RunOf
+from pagetape.ab import WARM_UPS, predict
+from pagetape.ab.plan import RESULT, Plan, RunOf
 from pagetape.ab.predict import Bar, Prediction
 from pagetape.ab.switch import Switch, find
 from pagetape.ab.verdict import Recorded, sign, verdict

@@ -21,7 +21,7 @@ from pagetape.api.relation import Relation, html_table
 from pagetape.api.result import Compared, Played
 from pagetape.asking import query
 from pagetape.asking.database import Database, Span, labels
-from pagetape.replaying import MEMBERS, presets, reclaim_mode
+from pagetape.replaying import MEMBERS, RECLAIM_AUTO, RECLAIM_MODES, presets
 from pagetape.replaying.playback import NewTape, Run, Source, check, in_mode, is_own
 from pagetape.replaying.prediction import compare as compare_tapes
 from pagetape.replaying.prediction import label, predict
@@ -146,7 +146,7 @@ class Tapes:
         policy: str | Sequence[str] = (),
         *,
         kernel: str = "auto",
-        reclaim: str = reclaim_mode.AUTO,
+        reclaim: str = RECLAIM_AUTO,
         ensemble: int = MEMBERS,
         output: _Path | None = None,
     ) -> Replay:
@@ -157,7 +157,7 @@ class Tapes:
         """
         tape = self._one("replay()", whole=True)
         stack = presets.expand([policy] if isinstance(policy, str) else policy)
-        modes = (reclaim_mode.AUTO, *reclaim_mode.MODES)
+        modes = (RECLAIM_AUTO, *RECLAIM_MODES)
         if reclaim not in modes:
             raise Error(f"no reclaim mode '{reclaim}' (there are: {', '.join(modes)})")
         with explained():

@@ -33,7 +33,7 @@ import duckdb
 import pyarrow as pa
 
 from pagetape.answer import Answer
-from pagetape.asking import query
+from pagetape.asking import query, query_memory
 from pagetape.asking.spill_dir import spill_dir
 from pagetape.asking.tape_dataset import RowsDataset, TapeDataset
 from pagetape.schemas import TABLES, Column, Table
@@ -109,8 +109,6 @@ MACHINE = pa.schema(
 
 _NEVER = (1 << 63) - 1  # ns
 
-_MEMORY = 1 << 30  # bytes that queries may take, and more per byte of the tapes
-_MEMORY_PER_BYTE = 16
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
 
 
@@ -324,7 +322,7 @@ class Database:
         self._db.execute(f"SET temp_directory = {quoted(str(directory))}")
         self._db.execute(f"SET max_temp_directory_size = '{limit}B'")
         self._end = weakref.finalize(self, _end, self._db, self._spill_dir)
-        self._limit_memory(tapes)
+        self._limit_memory()
         if not unsafe:
             self._db.execute(_LOCKED)
         names = labels(tapes)
@@ -363,12 +361,9 @@ class Database:
         first = max(first, row["start_ts"])
         return row | {"start_ts": first, "end_ts": max(min(last - 1, row["end_ts"]), first)}
 
-    def _limit_memory(self, tapes: Sequence[Tape]) -> None:
-        """Lower DuckDB's own limit, most of the machine's memory: no query over a small tape needs
-        that much, unless the tape has impossible values. Larger results go to the disk."""
-        # holes do not count
-        stored = 512 * sum(file.stat().st_blocks for tape in tapes for file in tape.files)
-        limit = _MEMORY + _MEMORY_PER_BYTE * stored
+    def _limit_memory(self) -> None:
+        """Lower DuckDB's own limit, most of the machine's memory. Larger results go to the disk."""
+        limit = query_memory.of_duckdb()
         ((own,),) = self._db.execute("SELECT current_setting('memory_limit')").fetchall()
         number, unit = own.split()
         if limit < float(number) * _UNITS[unit]:
@@ -528,7 +523,9 @@ class Database:
         except duckdb.OutOfMemoryException as e:
             why = str(e).splitlines()[0]
             raise TapeError(
-                errno.ENOMEM, f"the query needs more memory or disk space than is free: {why}"
+                errno.ENOMEM,
+                f"the query needs more memory or disk space than is free: {why} (--memory SIZE of"
+                " report, sql, diagnose, html and compare allows more memory, TMPDIR another disk)",
             ) from e
         except (pa.ArrowException, duckdb.IOException, duckdb.InvalidInputException) as e:
             for scanned in self._scanned:

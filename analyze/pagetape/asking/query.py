@@ -51,6 +51,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
+_HEAD = re.compile(r"(?:--.*\n)*")
 _SECTION = re.compile(r"(Parameters|Columns):")
 _SEVERAL = "Tapes: several"
 _NODES = "Nodes: several"
@@ -154,8 +155,9 @@ def _entries(pattern: re.Pattern[str], lines: Sequence[str]) -> list[re.Match[st
 
 def parse(name: str, text: str) -> Query:
     """Parse the query in `text`; raises HeaderError if the header breaks the format."""
-    lines = text.splitlines()
-    comment = [line[3:] for line in lines[: next(i for i, x in enumerate(lines) if x[:2] != "--")]]
+    head = _HEAD.match(text)
+    assert head is not None
+    comment = [line[3:] for line in head[0].splitlines()]
     if len(comment) < 3 or not comment[0].endswith(".") or comment[1]:
         raise HeaderError(f"{name}: the header must begin with a sentence and an empty line")
     prose: list[str] = []
@@ -187,7 +189,7 @@ def parse(name: str, text: str) -> Query:
         columns = tuple(Column(**m.groupdict()) for m in _entries(_COLUMN, sections["Columns"]))
     except HeaderError as e:
         raise HeaderError(f"{name}: {e}") from e
-    body = "\n".join(lines[len(comment) :]).strip()
+    body = text[head.end() :].strip()
     marks = (_SEVERAL, _NODES, _WHOLE)
     several, nodes, whole = (mark in comment for mark in marks)
     text = "\n".join(line for line in prose if line not in marks).strip()

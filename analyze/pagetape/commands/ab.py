@@ -4,23 +4,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pagetape import answer, console, terminal
-from pagetape.ab import result
-from pagetape.ab.journal import restore_left
-from pagetape.ab.live import record_runs
-from pagetape.ab.plan import WARM_UPS, Plan, RunOf, check_machine, current, parse_set
-from pagetape.ab.result import Result
-from pagetape.ab.switch import Host
+from pagetape.ab import WARM_UPS
 from pagetape.commands import model_options, options
-from pagetape.tapes import output
+
+if TYPE_CHECKING:
+    from pagetape.ab.plan import Plan, RunOf
+    from pagetape.ab.result import Result
 
 _COLOURS = {r"\bagrees\b": "green", r"\bwithin noise\b": "yellow", r"\bwrong\b": "red"}
 
 
 def _plan(setting: str, pairs: int, warm_ups: str, out: Path | None, argv: tuple[str, ...]) -> Plan:
+    from pagetape.ab.plan import Plan, current, parse_set
+    from pagetape.ab.switch import Host
+    from pagetape.tapes import output
+
     if out is None:
         raise click.UsageError("--set needs -o DIR for the tapes")
     output.check_not_stdout(out)
@@ -36,6 +39,10 @@ def _plan(setting: str, pairs: int, warm_ups: str, out: Path | None, argv: tuple
 
 def _record(plan: Plan) -> Result:
     """Record all runs; ab.json has those that are complete, whatever happens."""
+    from pagetape.ab.live import record_runs
+    from pagetape.ab.result import Result
+    from pagetape.ab.switch import Host
+
     found = Result.begin(plan)
 
     def say(line: str) -> None:
@@ -52,6 +59,8 @@ def _record(plan: Plan) -> Result:
 
 
 def _compared(found: Result, members: int, as_json: bool) -> None:
+    from pagetape.ab import result
+
     made = found.write(found.compare(members, console.progress))
     if as_json:
         answer.emit(made)
@@ -60,6 +69,9 @@ def _compared(found: Result, members: int, as_json: bool) -> None:
 
 
 def _restore(as_json: bool) -> None:
+    from pagetape.ab.journal import restore_left
+    from pagetape.ab.switch import Host
+
     lines = restore_left(Host())
     if as_json:
         answer.emit({"restored": lines})
@@ -160,6 +172,11 @@ def command(
       pagetape ab --again ab --json
       pagetape ab --restore
     """
+    from pagetape.ab.journal import restore_left
+    from pagetape.ab.plan import check_machine
+    from pagetape.ab.result import Result
+    from pagetape.ab.switch import Host
+
     modes = [name for name, given in (("--set", setting), ("--again", again)) if given]
     modes += ["--restore"] if restore else []
     if len(modes) != 1:

@@ -10,8 +10,6 @@ import click
 
 from pagetape import answer, console
 from pagetape.commands import options
-from pagetape.export.archive import archive
-from pagetape.schemas.tape import Tape, TapeError
 
 
 @click.command("archive")
@@ -50,6 +48,9 @@ def command(
       pagetape archive base.tape night.tape -o fleet
       duckdb -c "SELECT host, count(*) FROM 'fleet/event/**/*.parquet' GROUP BY host"
     """
+    from pagetape.export.archive import archive
+    from pagetape.schemas.tape import Tape, TapeError
+
     found, refused = [], []
     for path in tapes:
         try:

@@ -8,10 +8,7 @@ from pathlib import Path
 import click
 
 from pagetape import answer, console, terminal
-from pagetape.asking import comparison_table
 from pagetape.commands import completion, model_options, options
-from pagetape.replaying import prediction
-from pagetape.schemas.tape import Tape
 
 
 @click.command("compare")
@@ -25,6 +22,7 @@ from pagetape.schemas.tape import Tape
     shell_complete=completion.tapes,
 )
 @model_options.ensemble
+@options.memory
 @options.wide
 @options.json
 def command(
@@ -43,6 +41,10 @@ def command(
       pagetape replay base.tape --policy nofragment -o whatif.tape
       pagetape compare base.tape whatif.tape
     """
+    from pagetape.asking import comparison_table
+    from pagetape.replaying import prediction
+    from pagetape.schemas.tape import Tape
+
     tapes = [Tape(path) for path in (base, *others)]
     found = prediction.compare(tapes, ensemble_size, console.progress)
     if as_json:

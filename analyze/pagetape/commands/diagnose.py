@@ -98,6 +98,7 @@ def _json(found: Diagnosis, every: bool) -> dict[str, Any]:
 @click.command("diagnose")
 @options.tape
 @click.option("--all", "every", is_flag=True, help="Show every question, with its reason.")
+@options.memory
 @options.json
 def command(tape: Path, every: bool, as_json: bool) -> None:
     """Show the findings that matter on a tape, at most five, worst first.

@@ -7,7 +7,6 @@ import click
 
 from pagetape import answer
 from pagetape.commands import options
-from pagetape.recording import doctor
 
 
 @click.command("doctor")
@@ -25,6 +24,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
       pagetape doctor
       pagetape doctor --json | jq '.checks[] | select(.ok == false)'
     """
+    from pagetape.recording import doctor
+
     checks = doctor.run()
     works = doctor.can_record(checks)
     if as_json:

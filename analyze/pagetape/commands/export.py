@@ -8,12 +8,7 @@ from pathlib import Path
 import click
 
 from pagetape import answer, console
-from pagetape.asking import query
 from pagetape.commands import options
-from pagetape.export import llfree, perfetto
-from pagetape.schemas.tape import Tape
-from pagetape.tapes import output
-from pagetape.tapes.loss import Loss
 
 FORMATS = ("perfetto", "llfree")
 
@@ -66,6 +61,12 @@ def command(tape: Path, which: str, out: Path, interval: float, force: bool, as_
       pagetape export base.tape -o base.json.gz
       pagetape export base.tape --format llfree -o base.llfree
     """
+    from pagetape.asking import query
+    from pagetape.export import llfree, perfetto
+    from pagetape.schemas.tape import Tape
+    from pagetape.tapes import output
+    from pagetape.tapes.loss import Loss
+
     if which == "llfree" and out.suffix == ".gz":
         raise click.BadParameter(
             "LLFree cannot read compressed traces: use a name without .gz", param_hint="--output"

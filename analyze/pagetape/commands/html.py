@@ -9,10 +9,6 @@ import click
 
 from pagetape import answer
 from pagetape.commands import options
-from pagetape.pages.document import MARK
-from pagetape.pages.page import page
-from pagetape.schemas.tape import Tape
-from pagetape.tapes import output
 
 
 @click.command("html")
@@ -26,6 +22,7 @@ from pagetape.tapes import output
     required=True,
     help="Output file; - for stdout.",
 )
+@options.memory
 def command(tapes: tuple[Path, ...], out: Path) -> None:
     """Write one self-contained HTML page about one or more tapes.
 
@@ -38,6 +35,11 @@ def command(tapes: tuple[Path, ...], out: Path) -> None:
     Example:
       pagetape html base.tape model.tape whatif.tape -o report.html
     """
+    from pagetape.pages.document import MARK
+    from pagetape.pages.page import page
+    from pagetape.schemas.tape import Tape
+    from pagetape.tapes import output
+
     output.check_file_free(out, replace=True, mark=MARK, inputs=tapes)
     text = page([Tape(path) for path in tapes]).encode()
     with output.whole_file(out, replace=True, mark=MARK, inputs=tapes) as file:

@@ -5,21 +5,16 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from pagetape import answer, console, proc_agree, proc_copies
+from pagetape import answer, console
 from pagetape.commands import options
-from pagetape.numa_maps import parse
-from pagetape.recording import capture, recovery
-from pagetape.recording.foreign import refuse_foreign
-from pagetape.recording.private import Veil, Veiled
-from pagetape.recording.trace_places import PlacedEvents
-from pagetape.schemas.tape import Tape, TapeError, is_tape
-from pagetape.tapes import kernel_rows, output, temporary, zone_events
-from pagetape.tapes.info import summary
-from pagetape.tapes.loss import Loss
-from pagetape.tapes.spool import Found
+
+if TYPE_CHECKING:
+    from pagetape import proc_copies
+    from pagetape.recording import capture
 
 
 def import_dat(
@@ -36,7 +31,15 @@ def import_dat(
     Raises TapeError if `proc` is of another machine or kernel, and OSError for an unreadable `dat`
     or a copy in `proc` that is none.
     """
+    from pagetape import proc_agree
     from pagetape.dat_file import DatFile
+    from pagetape.numa_maps import parse
+    from pagetape.recording import capture
+    from pagetape.recording.foreign import refuse_foreign
+    from pagetape.recording.private import Veil, Veiled
+    from pagetape.recording.trace_places import PlacedEvents
+    from pagetape.schemas.tape import TapeError
+    from pagetape.tapes import output
 
     output.check_free(out, replace=replace, inputs=[dat])
     refuse_foreign(dat)
@@ -80,6 +83,8 @@ def import_dat(
 
 
 def _release(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    from pagetape.tapes import kernel_rows
+
     if text is not None and not kernel_rows.is_release(text):
         raise click.BadParameter(
             f"'{text}' is no release of a kernel (example: 6.12.0)", context, parameter
@@ -95,6 +100,10 @@ def copy(
     `private` is hash or drop, for names; pfns are moved then. Raises TapeError if `old` is a replay
     or unfinished, or does not have the events.
     """
+    from pagetape.recording.private import Veil, Veiled
+    from pagetape.schemas.tape import Tape, TapeError
+    from pagetape.tapes import output, zone_events
+
     output.check_free(out, replace=replace, inputs=[old])
     tape, veil = Tape(old), Veil(private) if private else None
     if "replay" in tape.facts:
@@ -105,7 +114,7 @@ def copy(
     with output.whole_tape(
         out, veil.facts(source.facts) if veil else source.facts, replace=replace, inputs=[old]
     ) as made:
-        sink = Veiled(made, veil) if veil else made
+        sink: capture.Sink = Veiled(made, veil) if veil else made
         for name in tape.tables:
             for batch in source.batches(name):
                 sink.write(name, batch)
@@ -121,6 +130,9 @@ def _made(
     replace: bool,
 ) -> None:
     """Make the tape `out` from a trace.dat, or from an unfinished tape."""
+    from pagetape.recording import recovery
+    from pagetape.schemas.tape import is_tape
+
     if dat.is_dir() or is_tape(dat):
         recovery.recover(dat, out, private=private, replace=replace)
     else:
@@ -146,7 +158,7 @@ def _made(
 )
 @click.option(
     "--events",
-    type=click.Choice([zone_events.NAME]),
+    type=click.Choice(["zone"]),
     help="Store only the events of this event set, as record --events zone stores them.  [default:"
     " all]",
 )
@@ -191,6 +203,13 @@ def command(
       pagetape import base.tape --private hash -o give-away.tape
       pagetape import base.tape --events zone -o zone.tape
     """
+    from pagetape import proc_copies
+    from pagetape.schemas.tape import Tape, is_tape
+    from pagetape.tapes import output, temporary
+    from pagetape.tapes.info import summary
+    from pagetape.tapes.loss import Loss
+    from pagetape.tapes.spool import Found
+
     if (dat.is_dir() or is_tape(dat)) and (directory or kernel):
         raise click.UsageError(f"{dat} is a tape; --proc and --kernel-release are for FILE.dat")
     proc = proc_copies.saved(directory) if directory else None

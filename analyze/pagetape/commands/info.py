@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape info: show what a tape holds."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +10,13 @@ import click
 
 from pagetape import answer
 from pagetape.commands import options
-from pagetape.replaying import hindsight
-from pagetape.schemas.tape import Tape
-from pagetape.tapes import kernel_rows, series
-from pagetape.tapes.disturbance import lines as lines_of
-from pagetape.tapes.info import describe, flight, snapshot_lines, snapshots, spooled
 
 
 def _text(info: dict[str, Any]) -> str:
+    from pagetape.replaying import hindsight
+    from pagetape.tapes.disturbance import lines as lines_of
+    from pagetape.tapes.info import flight, snapshot_lines, snapshots, spooled
+
     facts = info["facts"]
     lines = [
         ("tape", info["tape"]),
@@ -66,6 +67,8 @@ def _samples(info: dict[str, Any]) -> str:
 
 
 def _rules(info: dict[str, Any]) -> str:
+    from pagetape.tapes import kernel_rows
+
     row = info["kernel_row"]
     return (
         f"kernel row {kernel_rows.named(row)}"
@@ -75,6 +78,8 @@ def _rules(info: dict[str, Any]) -> str:
 
 
 def _replayed(run: dict[str, Any]) -> str:
+    from pagetape.tapes import kernel_rows
+
     whose = f"; of {name}" if (name := run.get("recording_name")) else ""
     return f"kernel {kernel_rows.named(run['kernel'])}, {', '.join(run['policies'])}{whose}"
 
@@ -151,6 +156,11 @@ def _directory(found: dict[str, Any]) -> str:
 
 
 def _about(path: Path) -> dict[str, Any]:
+    from pagetape.replaying import hindsight
+    from pagetape.schemas.tape import Tape
+    from pagetape.tapes import series
+    from pagetape.tapes.info import describe
+
     if series.is_directory_of_tapes(path):
         return series.describe(path)
     source = Tape(path)

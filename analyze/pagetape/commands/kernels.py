@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from pagetape import _replay, answer
+from pagetape import answer
 from pagetape.commands import completion, options
-from pagetape.tapes import kernel_rows
 
 
 def _evidence(row: dict[str, Any]) -> str:
@@ -19,6 +18,8 @@ def _evidence(row: dict[str, Any]) -> str:
 
 
 def _text(row: dict[str, Any]) -> str:
+    from pagetape.tapes import kernel_rows
+
     lines = [
         f"{row['name']}: {row['doc']}",
         f"  releases  {kernel_rows.releases(row['name'])}",
@@ -40,6 +41,9 @@ def _text(row: dict[str, Any]) -> str:
 
 def _rows(kernel: str) -> list[str]:
     """The rows of a release or a series; raises BadParameter for an unknown one."""
+    from pagetape import _replay
+    from pagetape.tapes import kernel_rows
+
     try:
         return kernel_rows.within(kernel) or [kernel_rows.asked(kernel)]
     except _replay.EngineError as e:
@@ -71,6 +75,8 @@ def command(kernel: str | None, as_json: bool) -> None:
       pagetape kernels 6.12.117
       pagetape kernels --json | jq '.kernels[].name'
     """
+    from pagetape.tapes import kernel_rows
+
     chosen = _rows(kernel) if kernel else None
     rows = [row for row in kernel_rows.described() if chosen is None or row["name"] in chosen]
     warning = kernel_rows.warning_about(kernel) if kernel else None

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pagetape import _replay, console, did_you_mean
+from pagetape import console, did_you_mean
 from pagetape.commands import completion
 from pagetape.replaying import MEMBERS
-from pagetape.tapes import kernel_rows
 
 if TYPE_CHECKING:
     from pagetape.schemas.tape import Tape
@@ -32,6 +31,9 @@ def _known_kernel(_: click.Context, __: click.Parameter, value: str) -> str:
 
 def check_kernel(kernel: str) -> None:
     """Raise BadParameter unless the kernel names one row; a note on stderr if it may mean more."""
+    from pagetape import _replay
+    from pagetape.tapes import kernel_rows
+
     try:
         if kernel != "auto":
             kernel_rows.asked(kernel)
@@ -42,6 +44,8 @@ def check_kernel(kernel: str) -> None:
 
 def check_policies(policies: Sequence[str], libs: Sequence[str]) -> None:
     """Raise BadParameter for an unknown policy or a conflict. Unreadable files raise OSError."""
+    from pagetape import _replay
+
     _replay.policies(libs)
     try:
         _replay.check_policies(policies, libs)
@@ -53,6 +57,8 @@ def check_policies(policies: Sequence[str], libs: Sequence[str]) -> None:
 
 def _near(policies: Sequence[str], libs: Sequence[str]) -> str:
     """The policy that the first unknown name of `policies` resembles."""
+    from pagetape import _replay
+
     known = [policy["name"] for policy in _replay.policies(libs)]
     names = (spec.partition(":")[0] for spec in policies)
     return next((did_you_mean.hint(name, known) for name in names if name not in known), "")

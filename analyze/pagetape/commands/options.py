@@ -91,6 +91,23 @@ tapes = click.argument(
     shell_complete=completion.tapes,
 )
 json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+
+
+def _limit_queries(_ctx: click.Context, _param: click.Parameter, most: float | None) -> None:
+    from pagetape.asking import query_memory
+
+    query_memory.limit(most)
+
+
+memory = click.option(
+    "--memory",
+    type=size(least=256 * 2.0**20),
+    metavar="SIZE",
+    callback=_limit_queries,
+    expose_value=False,
+    help="Most memory of the queries. Rows beyond it go to a file in $TMPDIR, which takes at most"
+    " half of the free space of its disk.  [default: 1GiB]",
+)
 wide = click.option(
     "--wide", is_flag=True, help="Show all columns of a table, also on a narrow terminal."
 )

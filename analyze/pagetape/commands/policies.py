@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pagetape import _replay, answer
+from pagetape import answer
 from pagetape.commands import model_options, options
 from pagetape.replaying.presets import PRESETS
 
@@ -52,6 +52,8 @@ def command(policy_libs: tuple[str, ...], include_dir: bool, as_json: bool) -> N
       pagetape policies --json | jq '.policies[].name'
       cc -shared -fPIC -I "$(pagetape policies --include-dir)" mine.c -o mine.so
     """
+    from pagetape import _replay
+
     if include_dir:
         answer.say_line(str(Path(_replay.__file__).parent / "include"))
         return

@@ -6,22 +6,17 @@ from __future__ import annotations
 import errno
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pagetape import answer, console, proc_copies
-from pagetape.asking import headline, no_verdict, policy_effect
-from pagetape.asking.phrase import between, number
+from pagetape import answer, console
 from pagetape.commands import completion, model_options, options
-from pagetape.numa_maps import parse
-from pagetape.replaying import divergence, hindsight, kernels, preference, presets, reclaim_mode
-from pagetape.replaying.playback import NewTape, Run, Source, check, in_mode, is_own
-from pagetape.replaying.prediction import label, predict
-from pagetape.replaying.validation import inferred, preferences
-from pagetape.schemas.tape import Tape, TapeError
-from pagetape.tapes import fallback_unit, kernel_rows, origin, output, regular
-from pagetape.tapes.loss import Loss
+from pagetape.replaying import PREFERENCES, RECLAIM_AUTO, RECLAIM_MODES, presets
+
+if TYPE_CHECKING:
+    from pagetape.replaying.playback import Run
+    from pagetape.schemas.tape import Tape
 
 
 def _preference(found: dict[str, Any]) -> str:
@@ -42,6 +37,8 @@ def _preference(found: dict[str, Any]) -> str:
 
 def _start(coverage: dict[str, int] | None) -> str:
     """A line about a start from hindsight."""
+    from pagetape.replaying import hindsight
+
     return f"start from /proc: {hindsight.words(coverage)}\n" if coverage else ""
 
 
@@ -59,6 +56,8 @@ def _wrong_page(first: dict[str, Any] | None) -> str:
 
 
 def _counters(result: dict[str, Any]) -> str:
+    from pagetape.asking.phrase import between, number
+
     rows = []
     for name, total in result["totals"].items():
         value = number(total["value"])
@@ -69,6 +68,8 @@ def _counters(result: dict[str, Any]) -> str:
 
 
 def _text(result: dict[str, Any], counters: bool) -> str:
+    from pagetape.tapes import kernel_rows
+
     return (
         f"kernel {kernel_rows.named(result['kernel'])}, policy {' + '.join(result['policies'])}, "
         f"reclaim {result['reclaim']}: {answer.amount(result['events'], 'event')}\n"
@@ -83,6 +84,10 @@ def _text(result: dict[str, Any], counters: bool) -> str:
 
 def _answer(result: dict[str, Any], run: Run) -> str:
     """What the policies decided, and the headline metrics."""
+    from pagetape.asking import headline, no_verdict, policy_effect
+    from pagetape.replaying.prediction import label
+    from pagetape.tapes import fallback_unit
+
     found = headline.headlines(result["metrics"])
     notes = fallback_unit.why_not(result), no_verdict.of_run(result)
     return "\n".join(
@@ -109,6 +114,12 @@ def _not_followed(result: dict[str, Any]) -> str:
 
 def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ...]:
     """The preferred node of the tape's threads, from the file of --numa-maps."""
+    from pagetape import proc_copies
+    from pagetape.numa_maps import parse
+    from pagetape.replaying import preference
+    from pagetape.schemas.tape import TapeError
+    from pagetape.tapes import regular
+
     text = regular.read(numa_maps, proc_copies.TEXT_MB << 20).decode("utf-8", "replace")
     rows = parse(text)
     if not rows:
@@ -137,8 +148,8 @@ def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ..
 @model_options.policy_libs
 @click.option(
     "--reclaim",
-    type=click.Choice((reclaim_mode.AUTO, *reclaim_mode.MODES)),
-    default=reclaim_mode.AUTO,
+    type=click.Choice((RECLAIM_AUTO, *RECLAIM_MODES)),
+    default=RECLAIM_AUTO,
     show_default=True,
     help="auto: R1 for policies and kernels that act through reclaim or compaction (tier B), if "
     "the tape recorded reclaim; R0 for others. R0: reclaim frees pages at the recorded times; "
@@ -150,7 +161,7 @@ def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ..
 @click.option(
     "--prefer",
     "preferred",
-    type=click.Choice(preference.MODES),
+    type=click.Choice(PREFERENCES),
     default="auto",
     show_default=True,
     help="Preferred node of requests that do not name one. cpu: the CPU's node. landed: the node "
@@ -229,6 +240,15 @@ def command(
       pagetape replay base.tape --policy nofragment:mode=always -o whatif.tape
       pagetape replay base.tape --explain
     """
+    from pagetape.asking import headline
+    from pagetape.replaying import divergence, kernels
+    from pagetape.replaying.playback import NewTape, Run, Source, check, in_mode, is_own
+    from pagetape.replaying.prediction import predict
+    from pagetape.replaying.validation import inferred, preferences
+    from pagetape.schemas.tape import Tape
+    from pagetape.tapes import origin, output
+    from pagetape.tapes.loss import Loss
+
     source = Tape(tape)
     loss = Loss.of(source)  # an unreadable tape leaves no output
     stack, parts = model_options.on_nodes([source], node_map, presets.expand(policies))

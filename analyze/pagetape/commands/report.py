@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-import duckdb
 
 from pagetape import answer, did_you_mean, terminal
-from pagetape.asking import filters, query
+from pagetape.asking import query
 from pagetape.commands import options
-from pagetape.replaying.playback import NOT_MODELLED
-from pagetape.tapes import output
+from pagetape.replaying import NOT_MODELLED
 
 if TYPE_CHECKING:
+    from pagetape.asking import filters
     from pagetape.asking.database import Database
     from pagetape.schemas.tape import Tape
 
@@ -40,7 +39,9 @@ def _run(
     values: dict[str, Any],
     wanted: filters.Filters,
 ) -> None:
-    from pagetape.asking import needs
+    import duckdb
+
+    from pagetape.asking import filters, needs
     from pagetape.asking.database import Database, labels
     from pagetape.schemas.tape import Tape
     from pagetape.tapes import origin
@@ -82,7 +83,7 @@ def _print(
     said: Sequence[str],
     wanted: filters.Filters,
 ) -> None:
-    from pagetape.tapes import absent
+    from pagetape.tapes import absent, output
     from pagetape.tapes.kernel_rows import warnings_of
     from pagetape.tapes.loss import Loss
 
@@ -123,6 +124,8 @@ def _print(
 def _write_arrow(db: Database, part: filters.Part, form: _Form, inputs: Sequence[Path]) -> None:
     """The rows as an Arrow IPC file, which pandas, polars, R and DuckDB read."""
     import pyarrow as pa
+
+    from pagetape.tapes import output
 
     assert form.arrow is not None
     relation = db.relation(part.question, part.values)
@@ -171,6 +174,9 @@ def _paragraphs(doc: str) -> str:
 
 def _command(q: query.Query) -> click.Command:
     def run(tape: Path | None = None, tapes: Sequence[Path] = (), **values: Any) -> None:
+        from pagetape.asking import filters
+        from pagetape.tapes import output
+
         form = _Form(**{name: values.pop(name) for name in _Form._fields})
         if form.as_json and form.csv:
             raise click.UsageError("--json and --csv exclude each other")
@@ -202,7 +208,7 @@ def _command(q: query.Query) -> click.Command:
         click.Option([f"--{name}", f"filter_{name}"], type=kind, metavar=metavar, help=text)
         for name, (kind, metavar, text) in _FILTERS.items()
     ]
-    command = options.force(options.wide(_csv(_arrow(options.json(command)))))
+    command = options.force(options.memory(options.wide(_csv(_arrow(options.json(command))))))
     return (options.tapes if q.several else options.tape)(command)
 
 

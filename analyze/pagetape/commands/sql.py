@@ -6,15 +6,17 @@ from __future__ import annotations
 import contextlib
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-import duckdb
 
 from pagetape import answer, terminal
-from pagetape.asking.database import Database
-from pagetape.commands import completion, options, sql_prompt
-from pagetape.schemas.tape import Tape, TapeError
+from pagetape.commands import completion, options
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from pagetape.asking.database import Database
 
 
 class _Form(NamedTuple):
@@ -30,6 +32,8 @@ def _print(db: Database, sql: str, form: _Form) -> None:
 
     The JSON of several statements comes when the last one has run.
     """
+    import duckdb
+
     results = []
     for number, statement in enumerate(duckdb.extract_statements(sql)):
         found = db.ask(statement.query)
@@ -63,6 +67,7 @@ def _print(db: Database, sql: str, form: _Form) -> None:
     is_flag=True,
     help="Statements may read and write files, and load extensions of DuckDB.",
 )
+@options.memory
 @options.wide
 @options.json
 def command(words: tuple[str, ...], csv: bool, unsafe: bool, wide: bool, as_json: bool) -> None:
@@ -85,6 +90,12 @@ def command(words: tuple[str, ...], csv: bool, unsafe: bool, wide: bool, as_json
     Example:
       pagetape sql a.tape b.tape 'SELECT tape, kind, count(*) FROM event GROUP BY ALL'
     """
+    import duckdb
+
+    from pagetape.asking.database import Database
+    from pagetape.commands import sql_prompt
+    from pagetape.schemas.tape import Tape, TapeError
+
     if csv and as_json:
         raise click.UsageError("--json and --csv exclude each other")
     form = _Form(as_json, csv, wide)

@@ -10,23 +10,19 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pagetape import answer, console, terminal
-from pagetape.asking import no_verdict, policy_effect
-from pagetape.asking.comparison import Difference
-from pagetape.asking.database import names_of
-from pagetape.asking.phrase import own_rules, recorded, signed, this_run
 from pagetape.commands import completion, model_options, options
-from pagetape.pages.document import MARK
-from pagetape.pages.sweep_page import sweep_page
-from pagetape.replaying import isolated, preference, reclaim_mode, sweep
-from pagetape.replaying.playback import Run
-from pagetape.schemas.tape import Tape, TapeError
-from pagetape.tapes import fallback_unit, output
-from pagetape.tapes.kernel_rows import named
+from pagetape.replaying import PREFERENCES, RECLAIM_AUTO, RECLAIM_MODES
+
+if TYPE_CHECKING:
+    from pagetape.asking.comparison import Difference
+    from pagetape.replaying import sweep
+    from pagetape.replaying.playback import Run
+    from pagetape.schemas.tape import Tape
 
 METRICS = (
     "fallbacks below pageblock order",
@@ -73,6 +69,8 @@ class Choices(click.ParamType[list[str]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> list[str]:
+        from pagetape.replaying import sweep
+
         try:
             chosen = value if isinstance(value, list) else sweep.expand(value)
         except ValueError as e:
@@ -85,6 +83,10 @@ class Choices(click.ParamType[list[str]]):
 
 def _cell(metric: dict[str, Any] | None) -> tuple[str, str]:
     """A value with its interval, and its difference from the own rules."""
+    from pagetape.asking import no_verdict
+    from pagetape.asking.comparison import Difference
+    from pagetape.asking.phrase import this_run
+
     if metric is None:
         return "-", ""
     difference = metric["difference"] and Difference(**metric["difference"])
@@ -96,6 +98,8 @@ def _cell(metric: dict[str, Any] | None) -> tuple[str, str]:
 
 def _change(difference: Difference) -> str:
     """A difference; ~ if it is not shown, ? if no recorded value supports it."""
+    from pagetape.asking.phrase import signed
+
     value, percent = difference.value, difference.percent
     assert value is not None
     change = signed(value) if percent is None else f"{percent:+.1f} %"
@@ -107,6 +111,11 @@ def _change(difference: Difference) -> str:
 
 def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...], wide: bool) -> str:
     """The table of the runs on one tape, and the legend of its columns."""
+    from pagetape.asking import policy_effect
+    from pagetape.asking.phrase import own_rules, recorded
+    from pagetape.replaying import sweep
+    from pagetape.tapes.kernel_rows import named
+
     letters = ascii_lowercase[: len(metrics)]
     columns = ["policy", "kernel", "reclaim", "tier"]
     columns += itertools.chain(*((letter, "") for letter in letters))
@@ -152,6 +161,9 @@ def _by_mode(found: dict[str, str]) -> str:
 
 def _failed_row(row: dict[str, Any]) -> tuple[str, str, str, str, str]:
     """A failed row of the table: tape, policy, kernel, reclaim, reason."""
+    from pagetape.replaying import sweep
+    from pagetape.tapes.kernel_rows import named
+
     policy = "all" if row["policies"] is None else sweep.words(row)
     return row["tape"], policy, named(row["kernel"] or ""), row["reclaim"] or "", row["reason"]
 
@@ -162,6 +174,9 @@ def _text(
     failed: list[dict[str, Any]],
     wide: bool,
 ) -> str:
+    from pagetape.asking import no_verdict
+    from pagetape.replaying import sweep
+
     parts = []
     for tape, same in itertools.groupby(found, key=lambda run: run["tape"]):
         runs = list(same)
@@ -215,8 +230,8 @@ def _text(
 @click.option(
     "--reclaim",
     "reclaims",
-    type=Choices(reclaim_mode.AUTO, *reclaim_mode.MODES),
-    default=reclaim_mode.AUTO,
+    type=Choices(RECLAIM_AUTO, *RECLAIM_MODES),
+    default=RECLAIM_AUTO,
     show_default=True,
     metavar="MODE",
     help="Reclaim mode auto, R0, R1 or R2, as for replay, or several as {a,b}.",
@@ -224,7 +239,7 @@ def _text(
 @click.option(
     "--prefer",
     "preferred_nodes",
-    type=Choices(*preference.MODES),
+    type=Choices(*PREFERENCES),
     default="auto",
     show_default=True,
     metavar="MODE",
@@ -324,6 +339,11 @@ def command(
       pagetape sweep --policy 'nofragment:mode={off,lowzone,always}' \\
           --kernel '{auto,5.0,6.18}' base.tape -o matrix
     """
+    from pagetape.pages.document import MARK
+    from pagetape.pages.sweep_page import sweep_page
+    from pagetape.replaying import isolated, sweep
+    from pagetape.tapes import output
+
     paths = [path.absolute() if cluster else path for path in tapes]
     chosen = list(itertools.chain(*policies))
     _check_matrix(kernel_rows, paths, chosen, reclaims, preferred_nodes, node_maps or (None,))
@@ -368,6 +388,8 @@ def command(
 
 def _check_matrix(kernel_rows: Sequence[str], *choices: Sequence[Any]) -> None:
     """Raise UsageError for an unknown kernel, or if the combinations are too many runs."""
+    from pagetape.replaying import sweep
+
     for kernel in kernel_rows:
         model_options.check_kernel(kernel)
     try:
@@ -381,6 +403,8 @@ def _runs(
     libs: tuple[str, ...],
 ) -> list[Run]:
     """The runs of (policies and node of each CPU, kernel, reclaim mode, preferred node)."""
+    from pagetape.replaying.playback import Run
+
     return [
         Run(kernel, stack, mode, libs, preferred, cpu_parts=parts)
         for (stack, parts), kernel, mode, preferred in matrix
@@ -389,6 +413,8 @@ def _runs(
 
 def _columns(found: list[dict[str, Any]]) -> tuple[str, ...]:
     """The metrics of the table, if the caller names none."""
+    from pagetape.tapes import fallback_unit
+
     return HARM if any(map(fallback_unit.why_not, found)) else METRICS
 
 
@@ -420,12 +446,19 @@ def _play(
 
 
 def _write_page(path: Path, text: str, tapes: Sequence[Path]) -> None:
+    from pagetape.pages.document import MARK
+    from pagetape.tapes import output
+
     with output.whole_file(path, replace=True, mark=MARK, inputs=tapes) as file:
         file.write(text.encode())
 
 
 def _opened(paths: Sequence[Path]) -> tuple[dict[str, Tape], list[sweep.Failed]]:
     """The tapes by label, and those that cannot be opened."""
+    from pagetape.asking.database import names_of
+    from pagetape.replaying import isolated, sweep
+    from pagetape.schemas.tape import Tape, TapeError
+
     opened: dict[str, Tape] = {}
     failed = []
     for label, path in zip(names_of(paths), paths, strict=True):

@@ -11,16 +11,12 @@ import click
 
 from pagetape import answer, console
 from pagetape.commands import model_options, options
-from pagetape.replaying import hindsight, kernels
-from pagetape.replaying.validate_run import DECISIONS
-from pagetape.replaying.validation import END_STATE, validate
-from pagetape.schemas.tape import Tape
-from pagetape.tapes import kernel_rows, origin, output, zone_events
-from pagetape.tapes.loss import Loss
 
 
 def _decisions(found: dict[str, Any]) -> list[list[object]]:
     """A row per kind of decision. An unknown decision counts as not exact."""
+    from pagetape.replaying.validate_run import DECISIONS
+
     return [
         [words, found[nr], found[exact], found[unknown], answer.share(found[exact], found[nr])]
         for words, nr, exact, unknown in DECISIONS
@@ -30,11 +26,16 @@ def _decisions(found: dict[str, Any]) -> list[list[object]]:
 
 def _beyond(found: dict[str, Any]) -> list[str]:
     """One line about the decisions that the tape does not show; none if it shows all."""
+    from pagetape.replaying.validate_run import DECISIONS
+    from pagetape.tapes import zone_events
+
     beyond = [words for words, nr, _, _ in DECISIONS if found[nr] is None]
     return [f"{', '.join(beyond)}: {zone_events.NEEDS_PAGE}"] if beyond else []
 
 
 def _end_state(end: dict[str, Any]) -> list[list[object]]:
+    from pagetape.replaying.validation import END_STATE
+
     return [
         [words, end[nr], end[same], answer.share(end[same], end[nr])]
         for words, nr, same in END_STATE
@@ -55,6 +56,9 @@ def _divergence(first: dict[str, Any], *, explain: bool) -> str:
 
 
 def _text(found: dict[str, Any], *, explain: bool) -> str:
+    from pagetape.replaying import hindsight
+    from pagetape.tapes import kernel_rows
+
     parts = [
         "\n".join(
             [
@@ -124,6 +128,12 @@ def command(
       pagetape validate base.tape -o found.tape
       pagetape report model.exactness found.tape
     """
+    from pagetape.replaying import kernels
+    from pagetape.replaying.validation import validate
+    from pagetape.schemas.tape import Tape
+    from pagetape.tapes import origin, output
+    from pagetape.tapes.loss import Loss
+
     source = Tape(tape)
     loss = Loss.of(source)  # an unreadable tape leaves no output
     if out is not None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pagetape import answer
 from pagetape.answer import markup
-from pagetape.replaying.playback import NOT_MODELLED
+from pagetape.replaying import NOT_MODELLED
 
 MARK = b'<meta name="generator" content="pagetape'  # in every page
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from pagetape import _replay
 from pagetape.replaying import (
+    NOT_MODELLED,
     hindsight,
     kernels,
     reclaim_input,
@@ -59,18 +60,6 @@ _OF_LISTS = ("allocs", "alloc_pages", "frees", "free_pages", "pcp_hits", "decays
 # From here on, totals of the model's own reclaim and compaction; R0 does not have them.
 _FIRST_OF_FEEDBACK = "kswapd_wakeups"
 
-# Metrics that no replay predicts, with the reason. pagetape reports no numbers for them.
-NOT_MODELLED = {
-    "refaults": "programs decide which reclaimed pages are used again",
-    "io": "the tape has no requests for I/O, and a replay makes none",
-    "swap": "swapped pages depend on the LRU lists, which no event records",
-    "throughput": "requests come at their recorded times, however fast they are served",
-    "latency": "single stalls are modelled, but not their effect: no request waits for another",
-    "efficiency": "pages scanned per reclaimed page depend on the LRU lists",
-    "writeback": "no event records which pages are dirty, or when they are written",
-    "throttling": "waits for writeback depend on pages that are dirty or congested",
-}
-
 
 @dataclass(frozen=True)
 class Run:
@@ -78,9 +67,9 @@ class Run:
 
     kernel: str  # a row of the feature matrix, or "auto"
     policies: tuple[str, ...]
-    reclaim: str = "R0"  # one of reclaim_mode.MODES
+    reclaim: str = "R0"  # one of RECLAIM_MODES
     policy_libs: tuple[str, ...] = ()  # shared objects with policies from outside the tree
-    preference: str = "auto"  # one of preference.MODES
+    preference: str = "auto"  # one of PREFERENCES
     memory_policies: tuple[tuple[int, str], ...] = ()  # by thread: preference.known_preferences()
     cpu_parts: tuple[int, ...] = ()  # node of each CPU, where fake_numa splits a node
     assisted: bool = False  # also takes what the recorded policy decided: validation.requests()

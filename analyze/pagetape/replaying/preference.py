@@ -22,7 +22,6 @@ from pagetape.schemas.tape import Tape
 SCHEMA = TABLES["preference"].arrow
 
 # auto: by thread; cpu: the CPU's node; landed: the node that served the request.
-MODES = ("auto", "cpu", "landed")
 
 
 def known_preferences(tape: Tape, policies: Iterable[dict[str, Any]]) -> dict[int, str]:

@@ -18,12 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagetape import _replay
-from pagetape.replaying import kernels, reclaim_input
+from pagetape.replaying import RECLAIM_AUTO, kernels, reclaim_input
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import machine, zone_events
-
-AUTO = "auto"
-MODES = ("R0", "R1", "R2")
 
 # Rights of vm.zone_reclaim_mode to write dirty pages and to unmap, and the pages left without them.
 _ONLY = {2: "clean", 4: "unmapped"}
@@ -82,7 +79,7 @@ def chosen(
     given: str, tape: Tape, kernel: str, policies: Sequence[str], libs: Sequence[str] = ()
 ) -> str:
     """The mode of a run for "auto": R1 if it acts through reclaim and the tape recorded some."""
-    if given != AUTO:
+    if given != RECLAIM_AUTO:
         return given
     return "R1" if acting(tape, kernel, policies, libs) and recorded(tape) else "R0"
 
