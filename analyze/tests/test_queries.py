@@ -145,7 +145,7 @@ def test_queries_take_a_gigabyte_or_what_memory_allows(small: Path, pagetape: An
     assert 512 <= memory_of_duckdb(small) < 1024
     asked = "SELECT value FROM duckdb_settings() WHERE name = 'memory_limit'"
     more, usual = (pagetape("sql", small, *of, asked) for of in (["--memory", "3GiB"], []))
-    assert ("2.8 GiB" in more.out, "832.0 MiB" in usual.out) == (True, True)
+    assert ("2.7 GiB" in more.out, "768.0 MiB" in usual.out) == (True, True)
     refused = pagetape("sql", small, "--memory", "1MB", "SELECT 1")
     assert (refused.status, "too small" in refused.err) == (2, True)
 

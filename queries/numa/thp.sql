@@ -68,26 +68,6 @@ class AS (
     FROM node_distance
 ),
 
-observed AS (
-    SELECT
-        tape,
-        ts,
-        cpu,
-        kind,
-        pfn,
-        page_order,
-        lead(ts) OVER (PARTITION BY tape, pfn ORDER BY ts) AS until_ts
-    FROM event
-    JOIN (SELECT tape, pageblock_order FROM machine) AS m USING (tape)
-    WHERE kind = 'free'
-       OR (
-            kind = 'alloc'
-            AND pfn IS NOT NULL
-            AND migratetype = 'MOVABLE'
-            AND page_order IN (0, m.pageblock_order)
-        )
-),
-
 used AS (
     SELECT
         h.tape,
@@ -96,13 +76,12 @@ used AS (
         CASE h.page_order WHEN 0 THEN 'single' ELSE 'huge' END AS size,
         sum(1::BIGINT << h.page_order::INTEGER) AS pages,
         sum((coalesce(h.until_ts, m.end_ts) - h.ts)::DOUBLE * (1::BIGINT << h.page_order::INTEGER)) / 1e9 AS page_s
-    FROM observed AS h
+    FROM movable_page_use AS h
     JOIN machine AS m USING (tape)
     JOIN zone AS z
         ON z.tape = h.tape
         AND z.snapshot = 0
         AND h.pfn BETWEEN z.start_pfn AND z.start_pfn + z.spanned - 1
-    WHERE h.kind = 'alloc'
     GROUP BY ALL
 ),
 

@@ -41,54 +41,175 @@ WITH chosen AS (
     END AS way
 ),
 
-life AS (
+-- 16 bytes a use, because there may be 10^8: what a quantile needs of all would not fit into memory.
+aged AS MATERIALIZED (
     SELECT
-        tape,
-        ts,
-        pid,
-        kind,
-        migratetype,
-        page_order,
-        lead(ts) OVER of_page AS next_ts,
-        lead(kind) OVER of_page AS next_kind
-    FROM event
-    WHERE kind IN ('alloc', 'free') AND pfn IS NOT NULL
-    WINDOW of_page AS (PARTITION BY tape, pfn ORDER BY ts)
-),
-
-aged AS (
-    SELECT
-        l.tape,
-        l.migratetype,
-        l.page_order,
-        coalesce(t.comm, l.pid::VARCHAR) AS comm,
-        l.next_kind = 'free' AS freed,
-        l.next_kind IS NULL AS in_use,
-        CASE WHEN l.next_kind = 'free' THEN (l.next_ts - l.ts) / 1e6 END AS ms,
-        CASE
-            WHEN l.next_kind = 'free' THEN (l.next_ts - l.ts) / 1e6
-            WHEN l.next_kind IS NULL THEN greatest(m.end_ts::BIGINT - l.ts::BIGINT, 0) / 1e6
-        END AS least_ms
-    FROM life AS l
+        u.migratetype::ENUM('UNMOVABLE', 'MOVABLE', 'RECLAIMABLE', 'HIGHATOMIC', 'CMA', 'ISOLATE', 'RESERVE') AS migratetype,
+        u.page_order,
+        if($by = 'task', u.pid, 0) AS pid,
+        u.freed,
+        if(u.freed IS NULL, greatest(m.end_ts::BIGINT - u.ts::BIGINT, 0), (u.until_ts - u.ts)::BIGINT) AS ns
+    FROM page_use AS u
     JOIN machine AS m USING (tape)
-    LEFT JOIN task AS t USING (tape, pid)
-    WHERE l.kind = 'alloc'
+    WHERE u.ts IS NOT NULL
 ),
 
-counted AS (
+-- Uses by size class of their lifetime, which is 0.4 % wide. The lifetime of an unseen use is none.
+class AS MATERIALIZED (
     SELECT
         migratetype,
         page_order,
-        if(grouping(comm) = 1, '[all]', comm) AS comm,
-        grouping(comm) = 1 AS every,
+        pid,
+        if(freed IS NOT false, (256 * ln(ns + 1))::INTEGER, -1) AS size,
         count(*) AS allocs,
         count(*) FILTER (freed) AS freed,
-        count(*) FILTER (in_use) AS in_use,
-        quantile_cont(ms, [0.5, 0.9, 0.99]) AS quantiles,
-        max(ms) AS max_ms,
-        quantile_cont(least_ms, 0.5) AS least_p50_ms
+        count(*) FILTER (freed IS NULL) AS in_use,
+        max(ns) FILTER (freed) AS most
     FROM aged
-    GROUP BY GROUPING SETS ((migratetype, page_order), (migratetype, page_order, comm))
+    GROUP BY ALL
+),
+
+whose AS MATERIALIZED (
+    SELECT DISTINCT c.pid, coalesce(t.comm, c.pid::VARCHAR) AS comm, false AS every
+    FROM class AS c
+    LEFT JOIN task AS t USING (pid)
+    WHERE $by = 'task'
+    UNION ALL
+    SELECT DISTINCT pid, '[all]', true FROM class
+),
+
+summed AS MATERIALIZED (
+    SELECT
+        c.migratetype,
+        c.page_order,
+        w.comm,
+        w.every,
+        c.size,
+        sum(c.allocs)::BIGINT AS allocs,
+        sum(c.freed)::BIGINT AS freed,
+        sum(c.in_use)::BIGINT AS in_use,
+        max(c.most) AS most
+    FROM class AS c
+    JOIN whose AS w USING (pid)
+    GROUP BY ALL
+),
+
+counted AS MATERIALIZED (
+    SELECT
+        migratetype,
+        page_order,
+        comm,
+        every,
+        sum(allocs)::BIGINT AS allocs,
+        sum(freed)::BIGINT AS freed,
+        sum(in_use)::BIGINT AS in_use,
+        max(most) / 1e6 AS max_ms
+    FROM summed
+    GROUP BY ALL
+),
+
+-- Each quantile lies between two uses: their ranks among the freed ones, or among all with a lifetime.
+rank AS (
+    SELECT *, unnest(list_distinct([floor(rn), ceil(rn)]))::BIGINT AS nr
+    FROM (
+        SELECT c.migratetype, c.page_order, c.comm, c.every, q.*, (c.freed + if(q.of_freed, 0, c.in_use) - 1) * q.share AS rn
+        FROM counted AS c
+        CROSS JOIN (VALUES ('p50', 0.5, true), ('p90', 0.9, true), ('p99', 0.99, true), ('least', 0.5, false)) AS q (name, share, of_freed)
+    )
+    WHERE rn >= 0
+),
+
+running AS (
+    SELECT
+        migratetype,
+        page_order,
+        comm,
+        every,
+        size,
+        of_freed,
+        freed + if(of_freed, 0, in_use) AS here,
+        sum(freed + if(of_freed, 0, in_use)) OVER (
+            PARTITION BY migratetype, page_order, comm, every, of_freed ORDER BY size
+        ) AS until
+    FROM summed
+    CROSS JOIN (VALUES (true), (false)) AS s (of_freed)
+    WHERE size >= 0
+),
+
+sought AS MATERIALIZED (
+    SELECT r.*, n.size, (r.nr - (n.until - n.here))::BIGINT AS place
+    FROM rank AS r
+    JOIN running AS n
+        ON n.migratetype IS NOT DISTINCT FROM r.migratetype
+        AND n.page_order IS NOT DISTINCT FROM r.page_order
+        AND n.comm = r.comm
+        AND n.every = r.every
+        AND n.of_freed = r.of_freed
+        AND r.nr >= n.until - n.here
+        AND r.nr < n.until
+),
+
+-- Few rows are of interest: a join would hold all.
+chosen_class AS (
+    SELECT list(i IN (SELECT size FROM sought) ORDER BY i) AS classes FROM range(12000) AS r (i)
+),
+
+-- The lifetimes in the classes of these ranks, in order.
+found AS (
+    SELECT
+        s.migratetype,
+        s.page_order,
+        s.comm,
+        s.every,
+        s.name,
+        any_value(s.rn) AS rn,
+        s.nr,
+        list_sort(list(a.ns))[any_value(s.place) + 1] / 1e6 AS ms
+    FROM (
+        SELECT a.*, w.comm, w.every
+        FROM (
+            SELECT *, (256 * ln(ns + 1))::INTEGER AS size
+            FROM aged
+            WHERE freed IS NOT false AND (SELECT classes FROM chosen_class)[(256 * ln(ns + 1))::INTEGER + 1]
+        ) AS a
+        JOIN whose AS w USING (pid)
+    ) AS a
+    JOIN sought AS s
+        ON s.size = a.size
+        AND s.comm = a.comm
+        AND s.every = a.every
+        AND s.migratetype IS NOT DISTINCT FROM a.migratetype
+        AND s.page_order IS NOT DISTINCT FROM a.page_order
+        AND (a.freed OR NOT s.of_freed)
+    GROUP BY ALL
+),
+
+quantile AS (
+    SELECT
+        migratetype,
+        page_order,
+        comm,
+        every,
+        name,
+        min(ms) + (max(ms) - min(ms)) * (any_value(rn) - floor(any_value(rn))) AS ms
+    FROM found
+    GROUP BY ALL
+),
+
+answered AS (
+    SELECT
+        c.*,
+        max(q.ms) FILTER (q.name = 'p50') AS p50_ms,
+        max(q.ms) FILTER (q.name = 'p90') AS p90_ms,
+        max(q.ms) FILTER (q.name = 'p99') AS p99_ms,
+        max(q.ms) FILTER (q.name = 'least') AS least_p50_ms
+    FROM counted AS c
+    LEFT JOIN quantile AS q
+        ON q.migratetype IS NOT DISTINCT FROM c.migratetype
+        AND q.page_order IS NOT DISTINCT FROM c.page_order
+        AND q.comm = c.comm
+        AND q.every = c.every
+    GROUP BY ALL
 )
 
 SELECT
@@ -100,9 +221,9 @@ SELECT
     in_use,
     allocs - freed - in_use AS unseen,
     round(100 * in_use / allocs, 1) AS in_use_percent,
-    round(quantiles[1], 3) AS p50_ms,
-    round(quantiles[2], 3) AS p90_ms,
-    round(quantiles[3], 3) AS p99_ms,
+    round(p50_ms, 3) AS p50_ms,
+    round(p90_ms, 3) AS p90_ms,
+    round(p99_ms, 3) AS p99_ms,
     round(max_ms, 3) AS max_ms,
     round(least_p50_ms, 3) AS least_p50_ms,
     CASE
@@ -110,7 +231,7 @@ SELECT
         WHEN in_use = 0 THEN 'none in use at the end'
         ELSE printf('%.1f %% in use at the end: the median of all is at least %.1f ms', 100 * in_use / allocs, least_p50_ms)
     END AS outcome
-FROM counted
-WHERE every OR (SELECT way FROM chosen) = 'task'
-ORDER BY allocs << least(page_order::INTEGER, 20) DESC, every DESC, migratetype, page_order, comm
+FROM answered
+WHERE (SELECT way FROM chosen) IS NOT NULL
+ORDER BY allocs << least(page_order::INTEGER, 20) DESC, every DESC, migratetype::VARCHAR, page_order, comm
 LIMIT $top::BIGINT

@@ -16,14 +16,8 @@
 --   nr       BIGINT   Count.
 --   share    DOUBLE   Share of all frees, or of all allocations, 0 to 1.
 --   warning  VARCHAR  Consequence for other reports, if any.
-WITH seen AS (
-    SELECT ts, pfn, kind, lag(kind) OVER (PARTITION BY pfn ORDER BY ts) AS before
-    FROM event
-    WHERE kind IN ('alloc', 'free') AND pfn IS NOT NULL
-),
-
-unknown AS MATERIALIZED (
-    SELECT ts, pfn, before FROM seen WHERE kind = 'free' AND before IS DISTINCT FROM 'alloc'
+WITH unknown AS MATERIALIZED (
+    SELECT until_ts AS ts, pfn, freed_before FROM page_use WHERE ts IS NULL
 ),
 
 -- The free of a part belongs to the allocation of the whole block, found by its first page. The
@@ -45,7 +39,7 @@ part AS (
 ),
 
 candidate AS (
-    SELECT u.ts, u.pfn, u.before
+    SELECT u.ts, u.pfn, u.freed_before
     FROM unknown AS u
     ANTI JOIN part AS p ON p.pfn = u.pfn
 ),
@@ -61,8 +55,8 @@ orphan AS (
     SELECT
         CASE
             WHEN c.ts > i.ts THEN 'compact_target'
-            WHEN c.before IS NULL THEN 'preexisting'
-            ELSE 'without_event'
+            WHEN c.freed_before THEN 'without_event'
+            ELSE 'preexisting'
         END AS class,
         count(*) AS nr
     FROM candidate AS c

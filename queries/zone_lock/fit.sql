@@ -20,47 +20,14 @@
 --   block_ns    DOUBLE   Median time per block over the runs, in ns, tracing included.
 --   tracing_ns  DOUBLE   Upper bound of the tracing cost per block, in ns.
 --   net_ns      DOUBLE   block_ns without tracing_ns, in ns; at least 1.
-WITH placed AS (
-    SELECT
-        row_number() OVER () AS place,
-        ts,
-        cpu,
-        CASE
-            WHEN kind = 'alloc_zone_locked' AND percpu_refill THEN 'take'
-            WHEN kind = 'pcpu_drain' THEN 'give'
-            WHEN kind = 'free_batched' THEN 'trace'
-        END AS what
-    FROM event
-),
-
-near AS (
-    SELECT
-        what,
-        cpu,
-        ts,
-        place,
-        coalesce(what <> lag(what) OVER (PARTITION BY cpu ORDER BY place), true)::INTEGER AS begins,
-        ts - lag(ts) OVER (PARTITION BY cpu ORDER BY place) AS gap_ns
-    FROM placed
-),
-
-numbered AS (
-    SELECT what, cpu, gap_ns, begins, sum(begins) OVER (PARTITION BY cpu ORDER BY place) AS run
-    FROM near
-),
-
-run AS (
-    SELECT what, count(*) AS blocks, avg(gap_ns) FILTER (begins = 0) AS block_ns
-    FROM numbered
-    WHERE what IN ('take', 'give')
-    GROUP BY what, cpu, run
-    HAVING count(*) >= 8
+WITH run AS (
+    SELECT what, blocks, (until_ts - from_ts) / (blocks - 1) AS block_ns
+    FROM lock_run
+    WHERE what IN ('take', 'give') AND blocks >= 8
 ),
 
 tracing AS (
-    SELECT quantile_cont(gap_ns::DOUBLE, 0.1) AS ns
-    FROM numbered
-    WHERE what = 'trace' AND begins = 0
+    SELECT quantile_cont((until_ts - from_ts)::DOUBLE, 0.1) AS ns FROM lock_run WHERE what = 'trace'
 ),
 
 fitted AS (

@@ -25,6 +25,7 @@ import re
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import Any, NamedTuple, TypeVar
@@ -34,6 +35,7 @@ import pyarrow as pa
 
 from pagetape.answer import Answer
 from pagetape.asking import query, query_memory
+from pagetape.asking.sequences import SEQUENCES, SequenceDataset
 from pagetape.asking.spill_dir import spill_dir
 from pagetape.asking.tape_dataset import RowsDataset, TapeDataset
 from pagetape.schemas import TABLES, Column, Table
@@ -265,6 +267,13 @@ def _macros() -> dict[str, str]:
     return found
 
 
+def _events(given: pa.Table | None, tape: Tape, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """The events of a tape, or those in place of its own."""
+    yield from (
+        tape.batches("event", columns) if given is None else given.select(columns).to_batches()
+    )
+
+
 def _end(db: duckdb.DuckDBPyConnection, spill_dir: contextlib.ExitStack) -> None:
     """Close a Database, or what is left of one that nobody closed."""
     db.close()
@@ -327,8 +336,9 @@ class Database:
             self._db.execute(_LOCKED)
         names = labels(tapes)
         self._tapes = list(zip(tapes, names, strict=True))
-        self._scanned: list[TapeDataset] = []
-        self._unmade: dict[str, Table | query.Query | str] = {**TABLES, **_macros()}
+        self._scanned: list[TapeDataset | SequenceDataset] = []
+        self._unmade: dict[str, Table | query.Query | type[SequenceDataset] | str]
+        self._unmade = {**TABLES, **_macros(), **SEQUENCES}
         self._unmade |= {view.name: view for view in query.views()}
         self._prepared: set[str] = set()
         self._machines = RowsDataset(MACHINE, self._machine_rows())
@@ -378,6 +388,8 @@ class Database:
             missing = self._unmade.pop(name, None)
             if isinstance(missing, Table):
                 self._view(name, " UNION ALL ".join(self._selects(missing)))
+            elif isinstance(missing, type):
+                self._view(name, " UNION ALL ".join(self._passes(name, missing)))
             elif isinstance(missing, str):
                 self._make(re.findall(r"\w+", missing))  # macros that it names
                 self._db.execute(missing)
@@ -396,6 +408,16 @@ class Database:
             conditions = [self._when(table, tape), self._only.get((i, table.name), "")]
             where = " AND ".join(filter(None, conditions))
             yield _select(table, source, name) + (f" WHERE {where}" if where else "")
+
+    def _passes(self, name: str, kind: type[SequenceDataset]) -> Iterator[str]:
+        for i, (tape, label) in enumerate(self._tapes):
+            span = (0, _NEVER)
+            if self._span is not None and tape.clock is not None:
+                span = self._span.limits(*tape.clock)
+            given = self._given.get("event") if i == 0 else None
+            self._scanned.append(kind(tape, partial(_events, given), span))
+            self._db.register(f"tape{i}_{name}", self._scanned[-1])
+            yield f"SELECT {quoted(label)} AS tape, * FROM tape{i}_{name}"
 
     def _when(self, table: Table, tape: Tape) -> str:
         """The condition on the time of a table's rows: snapshots are the state, whenever they were

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from pagetape.asking.query import Query, views
+from pagetape.asking.query import SEQUENCE, Query, views
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import absent, zone_events
@@ -92,7 +92,9 @@ def tables(q: Query) -> set[str]:
     ahead = [q.sql]
     while ahead:
         for name in named(ahead.pop()):
-            if name in TABLES:
+            if name.startswith(SEQUENCE):
+                found.add("event")
+            elif name in TABLES:
                 found.add(name)
             elif name in known and name not in found:
                 found.add(name)

@@ -51,6 +51,9 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
+# Begins the names of rows that one pass over `event` finds (sequences).
+SEQUENCE = "sequence_"
+
 _HEAD = re.compile(r"(?:--.*\n)*")
 _SECTION = re.compile(r"(Parameters|Columns):")
 _SEVERAL = "Tapes: several"

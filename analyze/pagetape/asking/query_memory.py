@@ -8,8 +8,8 @@ rows on the disk (spill_dir). `--memory` of the commands is limit().
 from __future__ import annotations
 
 DEFAULT = 1 << 30  # bytes
-LEAST = 256 << 20
-_OWN = 192 << 20  # of the process beside DuckDB, measured
+LEAST = 384 << 20
+_OWN = 256 << 20  # of the process beside DuckDB, measured
 
 _limit = DEFAULT
 

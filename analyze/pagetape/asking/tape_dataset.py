@@ -8,7 +8,7 @@ outside its buffer then reads memory of the process, or ends it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -16,20 +16,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from pagetape.schemas import TABLES, Column
+from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError
 
-_Filter: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
+Filter: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
-def _by_label(column: Column, wanted: ds.Expression) -> _Filter:
+def by_label(name: str, known: Sequence[str], wanted: ds.Expression) -> Filter:
     """A filter by one enum column, decided once per label: pyarrow's own compares text per row."""
-    labels = pa.array([*column.labels, None], pa.utf8())
-    indices = pa.array([*range(len(column.labels)), None], pa.uint8())
-    wanted_indices = pa.table([labels, indices], [column.name, "index"]).filter(wanted)["index"]
+    labels = pa.array([*known, None], pa.utf8())
+    indices = pa.array([*range(len(known)), None], pa.uint8())
+    wanted_indices = pa.table([labels, indices], [name, "index"]).filter(wanted)["index"]
 
     def filtered(batch: pa.RecordBatch) -> pa.RecordBatch:
-        there = batch.column(column.name).indices
+        there = batch.column(name).indices
         masks = [pc.equal(there, i) if i.is_valid else there.is_null() for i in wanted_indices]
         # `equal` is null for a row without a label: or_kleene keeps is_null's true beside it.
         return batch.filter(reduce(pc.or_kleene, masks)) if masks else batch.slice(0, 0)
@@ -37,7 +37,7 @@ def _by_label(column: Column, wanted: ds.Expression) -> _Filter:
     return filtered
 
 
-def _words(wanted: ds.Expression | None) -> set[str]:
+def words_of(wanted: ds.Expression | None) -> set[str]:
     """The words of an expression: it gives no list of its columns, but each of them is a word."""
     return set(re.findall(r"\w+", str(wanted)))
 
@@ -54,7 +54,7 @@ class _Scanner:
         return pa.RecordBatchReader.from_batches(self._schema, self._batches)
 
 
-class _Dataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
+class Dataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
     """Rows that each scan reads anew. DuckDB asks for `schema` once, and for a scanner per scan."""
 
     schema: pa.Schema
@@ -69,17 +69,17 @@ class _Dataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
     ) -> _Scanner:
         """The rows that pass `filter`, with `columns` or all."""
         columns = self.schema.names if columns is None else columns
-        words = _words(filter)
+        words = words_of(filter)
         read = [name for name in self.schema.names if name in columns or name in words]
         schema = pa.schema([self.schema.field(name) for name in columns])
         filtered = None if filter is None else self._filter(filter)
         return _Scanner(schema, self._selected(read, columns, filtered))
 
-    def _filter(self, wanted: ds.Expression) -> _Filter:
+    def _filter(self, wanted: ds.Expression) -> Filter:
         return lambda batch: batch.filter(wanted)
 
     def _selected(
-        self, read: list[str], columns: list[str], filtered: _Filter | None
+        self, read: list[str], columns: list[str], filtered: Filter | None
     ) -> Iterator[pa.RecordBatch]:
         for batch in self._batches(read):
             yield (batch if filtered is None else filtered(batch)).select(columns)
@@ -89,7 +89,7 @@ class _Dataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
         raise NotImplementedError
 
 
-class TapeDataset(_Dataset):
+class TapeDataset(Dataset):
     """Table `name` of `tape`, which another tape may replace between two scans."""
 
     def __init__(self, tape: Tape, name: str) -> None:
@@ -101,11 +101,11 @@ class TapeDataset(_Dataset):
     def schema(self) -> pa.Schema:
         return TABLES[self._name].arrow
 
-    def _filter(self, wanted: ds.Expression) -> _Filter:
-        words = _words(wanted)
+    def _filter(self, wanted: ds.Expression) -> Filter:
+        words = words_of(wanted)
         named = [column for column in TABLES[self._name].columns if column.name in words]
         if len(named) == 1 and named[0].labels:
-            return _by_label(named[0], wanted)
+            return by_label(named[0].name, named[0].labels, wanted)
         return super()._filter(wanted)
 
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -116,7 +116,7 @@ class TapeDataset(_Dataset):
             raise
 
 
-class RowsDataset(_Dataset):
+class RowsDataset(Dataset):
     """Rows in memory, which others may replace between two scans."""
 
     def __init__(self, schema: pa.Schema, rows: list[dict[str, Any]]) -> None:

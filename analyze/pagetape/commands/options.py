@@ -101,7 +101,7 @@ def _limit_queries(_ctx: click.Context, _param: click.Parameter, most: float | N
 
 memory = click.option(
     "--memory",
-    type=size(least=256 * 2.0**20),
+    type=size(least=384 * 2.0**20),
     metavar="SIZE",
     callback=_limit_queries,
     expose_value=False,

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The views of one pass over a tape, beside a loop over its rows in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pagetape.asking import query, query_memory
+from pagetape.asking.database import Database, Span
+from pagetape.schemas.tape import Tape, TapeError, Writer
+
+Row = dict[str, Any]
+
+KINDS = ["alloc", "free", "free_batched", "alloc_zone_locked", "pcpu_drain", "alloc_extfrag"]
+TYPES = ["UNMOVABLE", "MOVABLE", None]
+ORDER = 9  # of a pageblock
+END = 1000
+
+events = st.lists(
+    st.fixed_dictionaries(
+        {
+            "ts": st.integers(1, 4),  # since the event before
+            "cpu": st.integers(0, 2),
+            "pid": st.integers(0, 2),
+            "kind": st.sampled_from(KINDS),
+            "flags": st.just(0),
+            "pfn": st.sampled_from([0, 1, 512, 513, 1 << 40, None]),
+            "page_order": st.sampled_from([0, 1, ORDER, 255, None]),
+            "migratetype": st.sampled_from(TYPES),
+            "percpu_refill": st.sampled_from([True, False, None]),
+        }
+    ),
+    max_size=60,
+)
+
+
+def written(path: Path, rows: list[Row], batch: int) -> Tape:
+    ts = 0
+    with Writer(path, {"pageblock_order": ORDER}) as tape:
+        for first in range(0, len(rows), batch):
+            part = []
+            for row in rows[first : first + batch]:
+                ts += row["ts"]
+                part.append(row | {"ts": ts})
+            tape.rows("event", part)
+    return Tape(path)
+
+
+def uses(rows: list[Row]) -> Iterator[tuple[Any, ...]]:
+    """(pfn, ts, cpu, pid, page_order, migratetype, until_ts, freed, freed_before) of each use."""
+    last: dict[int, Row] = {}
+    names = ("ts", "cpu", "pid", "page_order", "migratetype")
+    for row in rows:
+        if row["kind"] not in ("alloc", "free") or row["pfn"] is None:
+            continue
+        before, freed = last.get(row["pfn"]), row["kind"] == "free"
+        if before and before["kind"] == "alloc":
+            yield row["pfn"], *(before[name] for name in names), row["ts"], freed, False
+        elif freed:
+            yield row["pfn"], *(None for _ in names), row["ts"], True, before is not None
+        last[row["pfn"]] = row
+    for pfn, row in last.items():
+        if row["kind"] == "alloc":
+            yield pfn, *(row[name] for name in names), None, None, False
+
+
+def runs(rows: list[Row]) -> Iterator[tuple[Any, ...]]:
+    """(what, cpu, blocks, from_ts, until_ts) of each run."""
+    for cpu in {row["cpu"] for row in rows}:
+        run: list[Any] = []
+        for row in [*(row for row in rows if row["cpu"] == cpu), {"kind": "none", "ts": 0}]:
+            what = {"pcpu_drain": "give", "free_batched": "trace"}.get(row["kind"])
+            if row["kind"] == "alloc_zone_locked" and row["percpu_refill"]:
+                what = "take"
+            if run and run[0] == what and what:
+                if what == "trace":
+                    yield what, cpu, 2, run[2], row["ts"]
+                    run = [what, 1, row["ts"], row["ts"]]
+                else:
+                    run = [what, run[1] + 1, run[2], row["ts"]]
+                continue
+            if run and run[0] in ("take", "give"):
+                yield run[0], cpu, *run[1:]
+            run = [what, 1, row["ts"], row["ts"]]
+
+
+def asked(tape: Tape, columns: str, view: str, span: Span | None = None) -> list[Any]:
+    with Database([tape], threads=1, span=span) as db:
+        return sorted(db.ask(f"SELECT {columns} FROM {view}").rows, key=repr)
+
+
+def same(found: list[Any], wanted: Iterator[tuple[Any, ...]]) -> None:
+    assert found == sorted(wanted, key=repr)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=events, batch=st.integers(1, 20))
+def test_each_use_and_each_run_is_that_of_a_loop_over_the_rows(rows: list[Row], batch: int) -> None:
+    with TemporaryDirectory() as place:
+        tape = written(Path(place) / "t.tape", rows, batch)
+        rows = tape.rows("event")
+        columns = "* EXCLUDE (tape)"
+        same(asked(tape, columns, "page_use"), uses(rows))
+        same(asked(tape, columns, "lock_run"), runs(rows))
+        movable = [
+            row
+            for row in rows
+            if row["kind"] == "free"
+            or (row["migratetype"] == "MOVABLE" and row["page_order"] in (0, ORDER))
+        ]
+        of_movable = ((u[0], u[1], u[2], u[4], u[6]) for u in uses(movable) if u[1] is not None)
+        same(asked(tape, columns, "movable_page_use"), of_movable)
+
+
+@settings(max_examples=20, deadline=None)
+@given(rows=events, first=st.integers(0, 20), length=st.integers(0, 60))
+def test_a_part_of_the_time_begins_without_a_past(rows: list[Row], first: int, length: int) -> None:
+    with TemporaryDirectory() as place:
+        tape = written(Path(place) / "t.tape", rows, 7)
+        rows = tape.rows("event")
+        span = Span(first / 1e9, (first + length) / 1e9)
+        begin, end = span.limits(*(tape.clock or (0, 0)))
+        inside = [row for row in rows if begin <= row["ts"] < end]
+        same(asked(tape, "* EXCLUDE (tape)", "page_use", span), uses(inside))
+        same(asked(tape, "* EXCLUDE (tape)", "lock_run", span), runs(inside))
+
+
+def test_more_pages_than_the_first_table_has_room_for(tmp_path: Path) -> None:
+    nr = 100_000
+    row = {"cpu": 0, "pid": 1, "kind": "alloc", "flags": 0, "page_order": 0}
+    with Writer(tmp_path / "t.tape", {}) as tape:
+        tape.rows("event", [row | {"ts": i, "pfn": i << 9} for i in range(nr)])
+        tape.rows("event", [row | {"ts": nr + i, "pfn": i << 9, "kind": "free"} for i in range(9)])
+    with Database([Tape(tmp_path / "t.tape")]) as db:
+        (found,) = db.ask("SELECT count(*), count(freed), count(DISTINCT pfn) FROM page_use").rows
+    assert found == (nr, 9, nr)
+
+
+def test_pages_beyond_the_memory_are_refused_with_the_next_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query_memory, "of_duckdb", lambda: 40 << 20)
+    row = {"cpu": 0, "pid": 1, "kind": "alloc", "flags": 0, "page_order": 0}
+    with Writer(tmp_path / "t.tape", {}) as tape:
+        for first in range(0, 1 << 20, 1 << 18):
+            tape.rows("event", [row | {"ts": i, "pfn": i} for i in range(first, first + (1 << 18))])
+    with (
+        Database([Tape(tmp_path / "t.tape")]) as db,
+        pytest.raises(TapeError, match=r"t\.tape: the pages .* more memory .*--memory SIZE"),
+    ):
+        db.run(query.reports()["pages.lifetimes"])
