@@ -105,7 +105,7 @@ counted AS (
         SELECT f.*, z.node, z.zone::VARCHAR AS zone
         FROM first AS f
         JOIN zone AS z ON z.tape = f.tape AND z.snapshot = 0
-        WHERE f.tape IN (SELECT tape FROM event WHERE kind = 'alloc_zone_locked')
+        WHERE f.tape IN (SELECT DISTINCT tape FROM event WHERE kind = 'alloc_zone_locked')
     ) AS f
     ASOF JOIN zone_free AS c ON c.tape = f.tape AND c.node = f.node AND c.zone = f.zone AND c.ts <= f.first_ts
     GROUP BY f.tape, f.first_ts

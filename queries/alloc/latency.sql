@@ -40,14 +40,14 @@ WITH asked AS (
     GROUP BY tape, pid, ts
 ),
 
-stretch AS (
+stretch AS MATERIALIZED (
     SELECT w.tape, w.pid, w.from_ts, w.until_ts, w.cause = 'compact' AS compacts, a.page_order
     FROM reclaim_window AS w
     LEFT JOIN asked AS a ON a.tape = w.tape AND a.pid = w.pid AND a.ts = w.from_ts AND w.cause = 'direct'
     WHERE w.ended AND w.waits AND w.until_ts >= w.from_ts AND w.cause IN ('direct', 'node_reclaim', 'compact')
 ),
 
-request AS MATERIALIZED (
+request AS (
     SELECT tape, pid, ts, page_order, pfn IS NULL AS fails
     FROM event
     WHERE kind = 'alloc' AND (flags & 6) = 0
@@ -63,7 +63,7 @@ wait AS (
         sum((s.until_ts - s.from_ts)::DOUBLE) AS ns,
         coalesce(sum((s.until_ts - s.from_ts)::DOUBLE) FILTER (s.compacts), 0) AS compact_ns
     FROM stretch AS s
-    ASOF JOIN request AS r ON r.tape = s.tape AND r.pid = s.pid AND r.ts >= s.until_ts
+    ASOF JOIN (FROM request WHERE (tape, pid) IN (SELECT DISTINCT (tape, pid) FROM stretch)) AS r ON r.tape = s.tape AND r.pid = s.pid AND r.ts >= s.until_ts
     WHERE s.page_order IS NULL OR s.page_order < 0 OR s.page_order = r.page_order
     GROUP BY r.tape, r.pid, r.ts
 ),
@@ -88,8 +88,8 @@ waited AS (
 ),
 
 every AS (
-    SELECT r.page_order, coalesce(t.comm, r.pid::VARCHAR) AS comm, t.cgroup, count(*) AS allocs
-    FROM request AS r
+    SELECT r.page_order, coalesce(t.comm, r.pid::VARCHAR) AS comm, t.cgroup, sum(r.nr)::BIGINT AS allocs
+    FROM (SELECT tape, pid, page_order, count(*) AS nr FROM request GROUP BY ALL) AS r
     LEFT JOIN task AS t USING (tape, pid)
     GROUP BY ALL
 )

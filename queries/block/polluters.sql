@@ -62,35 +62,19 @@ of_block AS MATERIALIZED (
     HAVING bool_or(below_pageblock)
 ),
 
--- The last event of each page of these pageblocks.
-last_event AS (
-    SELECT
-        e.tape,
-        b.block,
-        b.migratetype AS block_migratetype,
-        arg_max(e.kind, e.ts) AS kind,
-        arg_max(e.migratetype, e.ts) AS migratetype,
-        arg_max(e.page_order, e.ts) AS page_order,
-        arg_max(e.pid, e.ts) AS pid,
-        max(e.ts) AS ts
-    FROM event AS e
-    JOIN machine AS m USING (tape)
-    JOIN of_block AS b ON b.tape = e.tape AND b.block = (e.pfn >> m.pageblock_order)::BIGINT
-    WHERE e.kind IN ('alloc', 'free')
-    GROUP BY e.tape, b.block, b.migratetype, e.pfn
-),
-
 held AS (
     SELECT
-        l.tape,
-        l.block,
-        coalesce(t.comm, l.pid::VARCHAR) AS comm,
-        sum(1::BIGINT << least(l.page_order::INTEGER, 20)) AS pages,
-        min(l.ts) AS since_ts
-    FROM last_event AS l
+        u.tape,
+        b.block,
+        coalesce(t.comm, u.pid::VARCHAR) AS comm,
+        sum(1::BIGINT << least(u.page_order::INTEGER, 20)) AS pages,
+        min(u.ts) AS since_ts
+    FROM page_use AS u
+    JOIN machine AS m USING (tape)
+    JOIN of_block AS b ON b.tape = u.tape AND b.block = (u.pfn >> m.pageblock_order)::BIGINT
     LEFT JOIN task AS t USING (tape, pid)
-    WHERE l.kind = 'alloc' AND l.migratetype::VARCHAR <> l.block_migratetype::VARCHAR
-    GROUP BY l.tape, l.block, coalesce(t.comm, l.pid::VARCHAR)
+    WHERE u.until_ts IS NULL AND u.migratetype <> b.migratetype::VARCHAR
+    GROUP BY u.tape, b.block, coalesce(t.comm, u.pid::VARCHAR)
 ),
 
 holder AS (

@@ -71,9 +71,9 @@ last_event AS (
         arg_max(e.migratetype::VARCHAR, e.ts) AS migratetype,
         1::BIGINT << least(arg_max(e.page_order, e.ts)::INTEGER, 20) AS size,
         max(e.ts) AS ts
-    FROM covered AS c
-    JOIN machine AS m ON m.tape = c.tape
-    JOIN event AS e ON e.tape = c.tape AND (e.pfn >> m.pageblock_order)::BIGINT = c.block
+    FROM event AS e
+    JOIN machine AS m ON m.tape = e.tape
+    JOIN covered AS c ON c.tape = e.tape AND c.block = (e.pfn >> m.pageblock_order)::BIGINT
     WHERE e.kind IN ('alloc', 'free') AND e.ts <= c.ts
     GROUP BY c.number, e.pfn
 ),

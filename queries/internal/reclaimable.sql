@@ -12,8 +12,8 @@ WITH alloc AS (
 )
 
 SELECT DISTINCT a.gfp_flags
-FROM reclaimed AS r
-JOIN alloc AS a ON a.place = r.since
+FROM alloc AS a
+JOIN reclaimed AS r ON r.since = a.place
 WHERE r.cause IN ('kswapd', 'direct', 'node_reclaim')
   AND a.kind = 'alloc'
   AND a.migratetype = 'MOVABLE'

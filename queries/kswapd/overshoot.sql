@@ -123,7 +123,7 @@ SELECT
     quantile_disc(j.over, 0.5) AS p50_over_pages,
     quantile_disc(j.over, 0.9) AS p90_over_pages,
     max(j.over) AS most_over_pages,
-    round((arg_max(j.ts, j.over)::BIGINT - any_value(m.start_ts)::BIGINT) / 1e9, 3) AS worst_at_s,
+    round((first(j.ts ORDER BY j.over DESC, j.ts)::BIGINT - any_value(m.start_ts)::BIGINT) / 1e9, 3) AS worst_at_s,
     any_value(e.pages) AS error_pages,
     any_value(h.pages) AS unusable_pages
 FROM judged AS j

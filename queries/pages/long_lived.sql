@@ -50,28 +50,19 @@ sparse AS MATERIALIZED (
     HAVING free * 100 >= (1 << any_value(m.pageblock_order)) * $free_percent::BIGINT AND used > 0
 ),
 
-last_event AS (
-    SELECT
-        e.tape,
-        s.block,
-        arg_max(e.kind, e.ts) AS kind,
-        arg_max(e.migratetype, e.ts) AS migratetype,
-        arg_max(e.page_order, e.ts) AS page_order,
-        arg_max(e.pid, e.ts) AS pid,
-        e.pfn,
-        max(e.ts) AS ts
-    FROM event AS e
+used AS (
+    SELECT u.tape, s.block, u.migratetype, u.page_order, u.pid, u.pfn, u.ts
+    FROM page_use AS u
     JOIN machine AS m USING (tape)
-    JOIN sparse AS s ON s.tape = e.tape AND s.block = (e.pfn >> m.pageblock_order)::BIGINT
-    WHERE e.kind IN ('alloc', 'free') AND e.page_order < 20
-    GROUP BY e.tape, s.block, e.pfn
+    JOIN sparse AS s ON s.tape = u.tape AND s.block = (u.pfn >> m.pageblock_order)::BIGINT
+    WHERE u.until_ts IS NULL AND u.page_order < 20
 ),
 
 -- Stacks of fallbacks, by the page that they got.
 taken AS (
     SELECT e.tape, e.pfn, e.pid, e.ts, c.callers
-    FROM stack AS s
-    JOIN event AS e ON e.tape = s.tape AND e.ts = s.event_ts AND e.cpu = s.cpu AND e.pid = s.pid
+    FROM event AS e
+    JOIN stack AS s ON s.tape = e.tape AND s.event_ts = e.ts AND s.cpu = e.cpu AND s.pid = e.pid
     JOIN callers AS c ON c.tape = s.tape AND c.stack = s.stack
     WHERE e.kind IN ('alloc_extfrag', 'alloc') AND e.pfn IS NOT NULL
 ),
@@ -82,16 +73,15 @@ held AS MATERIALIZED (
         l.block,
         coalesce(t.comm, l.pid::VARCHAR) AS comm,
         t.cgroup,
-        l.migratetype::VARCHAR AS migratetype,
+        l.migratetype,
         l.page_order,
         CASE WHEN l.ts - f.ts <= 1000000 THEN f.callers END AS callers,
         1::BIGINT << least(l.page_order::INTEGER, m.pageblock_order) AS pages,
         greatest(m.end_ts::BIGINT - l.ts::BIGINT, 0) / 1e9 AS age_s
-    FROM last_event AS l
+    FROM used AS l
     JOIN machine AS m USING (tape)
     LEFT JOIN task AS t USING (tape, pid)
     ASOF LEFT JOIN taken AS f ON f.tape = l.tape AND f.pfn = l.pfn AND f.pid = l.pid AND f.ts <= l.ts
-    WHERE l.kind = 'alloc'
 ),
 
 known AS (
@@ -106,7 +96,7 @@ source AS (
     SELECT s.tape, s.block, '[unknown]', NULL, NULL, NULL, NULL, s.used - coalesce(k.pages, 0), NULL
     FROM sparse AS s
     LEFT JOIN known AS k USING (tape, block)
-    WHERE s.used > coalesce(k.pages, 0) AND s.tape IN (SELECT tape FROM event WHERE kind = 'alloc')
+    WHERE s.used > coalesce(k.pages, 0) AND s.tape IN (SELECT DISTINCT tape FROM event WHERE kind = 'alloc')
 ),
 
 -- One row for each source and block.

@@ -39,8 +39,8 @@ counted AS MATERIALIZED (
 
 spread AS (
     SELECT r.tape, r.node, r.zone, r.ts, max(c.free_pages) - min(c.free_pages) AS pages
-    FROM reading AS r
-    JOIN counted AS c ON c.tape = r.tape AND c.node = r.node AND c.zone = r.zone AND c.ts BETWEEN r.began AND r.ts
+    FROM counted AS c
+    JOIN reading AS r ON r.tape = c.tape AND r.node = c.node AND r.zone = c.zone AND c.ts BETWEEN r.began AND r.ts
     WHERE NOT c.reading
     GROUP BY ALL
 ),
@@ -53,8 +53,8 @@ sampled AS (
         sum(c.free_pages)::BIGINT AS free,
         sum(c.difference)::BIGINT AS difference,
         coalesce(sum(s.pages), 0)::BIGINT AS spread
-    FROM reading AS r
-    JOIN counted AS c ON c.tape = r.tape AND c.node = r.node AND c.zone = r.zone AND c.ts = r.ts AND c.reading
+    FROM counted AS c
+    JOIN reading AS r ON r.tape = c.tape AND r.node = c.node AND r.zone = c.zone AND r.ts = c.ts AND c.reading
     LEFT JOIN spread AS s ON s.tape = r.tape AND s.node = r.node AND s.zone = r.zone AND s.ts = r.ts
     GROUP BY r.tape, r.ts
 )

@@ -82,7 +82,7 @@ whole AS (
             WHEN m.replayed
             OR coalesce(
                 list_contains(any_value(m.recorded), 'kmem:mm_page_alloc'),
-                m.tape IN (SELECT tape FROM event WHERE kind = 'alloc')
+                m.tape IN (SELECT DISTINCT tape FROM event WHERE kind = 'alloc')
             ) THEN 0::BIGINT
         END AS none,
         coalesce(

@@ -67,6 +67,11 @@ touched AS (
         JOIN between AS n ON n.tape = e.tape AND e.ts >= n.from_ts AND e.ts <= n.to_ts
         JOIN machine AS m ON m.tape = e.tape
         WHERE e.kind IN ('alloc', 'free') AND e.pfn IS NOT NULL AND e.page_order < 20
+          -- Few events are near a snapshot: a join by ranges would hold all.
+          AND (
+                e.ts <= (SELECT max(to_ts) FROM between WHERE snapshot = 0)
+                OR e.ts >= (SELECT min(from_ts) FROM between WHERE snapshot > 0)
+          )
     )
     GROUP BY tape, snapshot, number
 ),

@@ -130,11 +130,11 @@ judged AS (
         ) = 1 AS continues,
         coalesce(
             list_contains(m.recorded, 'compaction:mm_compaction_try_to_compact_pages'),
-            r.tape IN (SELECT tape FROM compaction WHERE kind = 'try_to_compact_pages')
+            r.tape IN (SELECT DISTINCT tape FROM compaction WHERE kind = 'try_to_compact_pages')
         ) AS tries_recorded,
         coalesce(
             list_contains(m.recorded, 'compaction:mm_compaction_migratepages'),
-            r.tape IN (SELECT tape FROM compaction WHERE kind = 'migratepages')
+            r.tape IN (SELECT DISTINCT tape FROM compaction WHERE kind = 'migratepages')
         ) AS moves_recorded
     FROM run AS r
     JOIN machine AS m USING (tape)

@@ -102,7 +102,7 @@ JOIN (
         tape,
         coalesce(
             list_contains(recorded, 'migrate:mm_migrate_pages'),
-            tape IN (SELECT tape FROM compaction WHERE kind = 'migrate_pages')
+            tape IN (SELECT DISTINCT tape FROM compaction WHERE kind = 'migrate_pages')
         ) AS migrations
     FROM machine
 ) AS m ON m.tape = r.tape

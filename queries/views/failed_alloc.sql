@@ -64,7 +64,7 @@ counted AS MATERIALIZED (
         max(abs(f.error_pages)) OVER (PARTITION BY f.tape, f.node, f.zone) AS widest
     FROM zone_free AS f
     WHERE f.tape IN (SELECT tape FROM failed)
-      AND f.tape IN (SELECT tape FROM event WHERE kind = 'alloc_zone_locked')  -- else only readings
+      AND f.tape IN (SELECT DISTINCT tape FROM event WHERE kind = 'alloc_zone_locked')  -- else only readings
 ),
 
 -- Fallbacks of a zone so far: each raises its boost by a pageblock at most.

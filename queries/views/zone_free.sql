@@ -38,7 +38,7 @@ WITH reading AS (
     SELECT tape, node, zone::VARCHAR, ts, value
     FROM sample
     WHERE name = 'free' AND zone IS NOT NULL AND began IS NOT NULL
-      AND tape NOT IN (SELECT tape FROM free_count WHERE began IS NOT NULL)
+      AND tape NOT IN (SELECT DISTINCT tape FROM free_count WHERE began IS NOT NULL)
 ),
 
 -- Fallbacks that no alloc_zone_locked of the same page precedes on their CPU.
@@ -78,7 +78,7 @@ captured AS (
         JOIN machine AS m USING (tape)
         WHERE e.page_order BETWEEN 1 AND 19
           AND e.kind IN ('alloc', 'free', 'alloc_zone_locked', 'alloc_extfrag', 'pcpu_drain')
-          AND e.tape IN (SELECT tape FROM compaction)
+          AND e.tape IN (SELECT DISTINCT tape FROM compaction)
     )
     LEFT JOIN (SELECT tape, pfn, page_order, true AS listed FROM pcp_page WHERE snapshot = 0)
         USING (tape, pfn, page_order)

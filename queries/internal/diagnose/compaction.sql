@@ -58,7 +58,7 @@ SELECT
     r.class AS who,
     r.of_node AS node,
     coalesce(any_value(t.comm), any_value(l.pid)::VARCHAR) AS task,
-    any_value(t.cgroup) AS cgroup,
+    min(t.cgroup) AS cgroup,
     any_value(l.tasks) AS tasks,
     count(*) AS runs,
     (sum(greatest(r.until::HUGEINT - greatest(r.since, coalesce(r.reach, r.since))::HUGEINT, 0)) / 1e9)::DOUBLE AS busy_s,

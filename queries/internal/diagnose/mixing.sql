@@ -48,16 +48,13 @@ harm AS MATERIALIZED (
     WHERE f.harmful
 ),
 
--- The last event of each page of these pageblocks.
-last_event AS (
-    SELECT
-        (e.pfn >> m.pageblock_order)::BIGINT AS block,
-        arg_max(e.kind, e.ts) = 'alloc' AND arg_max(e.migratetype, e.ts) <> 'MOVABLE' AS stays
-    FROM event AS e
+lasting AS (
+    SELECT (u.pfn >> m.pageblock_order)::BIGINT AS block
+    FROM page_use AS u
     JOIN machine AS m USING (tape)
-    WHERE e.kind IN ('alloc', 'free')
-      AND (e.pfn >> m.pageblock_order)::BIGINT IN (SELECT block FROM harm)
-    GROUP BY block, e.pfn
+    WHERE u.until_ts IS NULL
+      AND u.migratetype <> 'MOVABLE'
+      AND (u.pfn >> m.pageblock_order)::BIGINT IN (SELECT block FROM harm)
 ),
 
 -- pagetypeinfo has the kernel's own types, also where those of single pageblocks are guesses.
@@ -99,7 +96,7 @@ SELECT
     (SELECT count(*) FROM harm) AS harmful,
     (SELECT count(*) FROM fallback WHERE below_pageblock AND alloc_migratetype = 'MOVABLE') AS movable_mixes,
     (SELECT count(DISTINCT block) FROM harm) AS blocks,
-    (SELECT count(DISTINCT block) FROM last_event WHERE stays) AS lasting_blocks,
+    (SELECT count(DISTINCT block) FROM lasting) AS lasting_blocks,
     movable.blocks AS movable_blocks,
     t.comm AS task,
     t.nr AS task_nr,

@@ -38,26 +38,18 @@ sparse AS MATERIALIZED (
     WHERE free * 8 >= block_pages * 7 AND free < block_pages
 ),
 
-last_event AS (
-    SELECT
-        (e.pfn >> m.pageblock_order)::BIGINT AS block,
-        arg_max(e.kind, e.ts) AS kind,
-        arg_max(e.migratetype, e.ts) AS migratetype,
-        1 << least(arg_max(e.page_order, e.ts)::INTEGER, m.pageblock_order) AS pages,
-        arg_max(e.pid, e.ts) AS pid
-    FROM event AS e
-    JOIN machine AS m USING (tape)
-    WHERE e.kind IN ('alloc', 'free')
-      AND e.page_order < 20
-      AND (e.pfn >> m.pageblock_order)::BIGINT IN (SELECT block FROM sparse)
-    GROUP BY block, e.pfn, m.pageblock_order
-),
-
 held AS MATERIALIZED (
-    SELECT l.block, l.migratetype, l.pages, coalesce(t.comm, l.pid::VARCHAR) AS comm
-    FROM last_event AS l
-    LEFT JOIN task AS t ON t.pid = l.pid
-    WHERE l.kind = 'alloc'
+    SELECT
+        (u.pfn >> m.pageblock_order)::BIGINT AS block,
+        u.migratetype,
+        1 << least(u.page_order::INTEGER, m.pageblock_order) AS pages,
+        coalesce(t.comm, u.pid::VARCHAR) AS comm
+    FROM page_use AS u
+    JOIN machine AS m USING (tape)
+    LEFT JOIN task AS t ON t.pid = u.pid
+    WHERE u.until_ts IS NULL
+      AND u.page_order < 20
+      AND (u.pfn >> m.pageblock_order)::BIGINT IN (SELECT block FROM sparse)
 ),
 
 of_block AS (

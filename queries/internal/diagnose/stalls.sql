@@ -93,7 +93,7 @@ high_order AS (
 ),
 
 by_task AS (
-    SELECT coalesce(t.comm, w.pid::VARCHAR) AS task, any_value(t.cgroup) AS task_cgroup, sum(w.ns) / 1e9 AS task_s
+    SELECT coalesce(t.comm, w.pid::VARCHAR) AS task, arg_max(t.cgroup, w.ns) AS task_cgroup, sum(w.ns) / 1e9 AS task_s
     FROM stall AS w
     LEFT JOIN task AS t USING (tape, pid)
     GROUP BY coalesce(t.comm, w.pid::VARCHAR)
