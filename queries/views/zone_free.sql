@@ -43,21 +43,25 @@ WITH reading AS (
 
 -- Fallbacks that no alloc_zone_locked of the same page precedes on their CPU.
 alone AS (
-    SELECT tape, ts, pfn, page_order
+    SELECT m.tape, f.ts, f.pfn, f.page_order
     FROM (
         SELECT
-            tape,
+            place,
             ts,
-            kind,
+            taken,
             pfn,
             page_order,
-            lag(kind) OVER its = 'alloc_zone_locked' AND lag(pfn) OVER its = pfn AS known
-        FROM event
-        WHERE kind IN ('alloc_zone_locked', 'alloc_extfrag')
-        WINDOW its AS (PARTITION BY tape, cpu ORDER BY ts)
-    )
-    JOIN machine AS m USING (tape)
-    WHERE kind = 'alloc_extfrag' AND m.fallback_unit = 'page' AND NOT coalesce(known, false)
+            lag(taken) OVER its AND lag(pfn) OVER its = pfn AS known
+        FROM (
+            SELECT m.place, e.cpu, e.ts, e.kind = 'alloc_zone_locked' AS taken, e.pfn, e.page_order
+            FROM event AS e
+            JOIN machine AS m USING (tape)
+            WHERE e.kind IN ('alloc_zone_locked', 'alloc_extfrag') AND m.fallback_unit = 'page'
+        )
+        WINDOW its AS (PARTITION BY place, cpu ORDER BY ts)
+    ) AS f
+    JOIN machine AS m USING (place)
+    WHERE NOT f.taken AND NOT coalesce(f.known, false)
 ),
 
 -- Blocks that a request gets although they were on no list: their parts were freed, and the block was not taken from
@@ -145,54 +149,71 @@ step AS (
     WHERE pages > 0
 ),
 
-moved AS (
-    SELECT z.tape, z.node, z.zone::VARCHAR AS zone, s.ts, s.pages
-    FROM step AS s
-    JOIN zone AS z
-        ON z.tape = s.tape
-        AND z.snapshot = 0
-        AND s.pfn >= z.start_pfn
-        AND s.pfn < z.start_pfn + z.spanned
+-- Numbers instead of names: there may be 10^8 rows.
+place AS MATERIALIZED (
+    SELECT tape, node, zone, row_number() OVER ()::INTEGER AS id
+    FROM (
+        SELECT tape, node, zone FROM reading
+        UNION
+        SELECT tape, node, zone::VARCHAR FROM zone WHERE snapshot = 0
+    )
 ),
 
-summed AS (
+moved AS (
+    SELECT p.id, s.ts, s.pages
+    FROM step AS s
+    JOIN (
+        SELECT p.id, z.tape, z.start_pfn, z.start_pfn + z.spanned AS end_pfn
+        FROM zone AS z
+        JOIN place AS p ON p.tape = z.tape AND p.node = z.node AND p.zone = z.zone::VARCHAR
+        WHERE z.snapshot = 0
+    ) AS p
+        ON p.tape = s.tape
+        AND s.pfn >= p.start_pfn
+        AND s.pfn < p.end_pfn
+),
+
+summed AS MATERIALIZED (
     SELECT
-        *,
+        id,
+        ts,
+        free,
         sum(pages) OVER its AS total,
         count(free) OVER its AS number,
-        bool_or(free IS NULL) OVER (PARTITION BY tape) AS counted
+        count(free) OVER every < count(*) OVER every AS counted
     FROM (
-        SELECT tape, node, zone, ts, free, 0::BIGINT AS pages FROM reading
+        SELECT p.id, r.ts, r.free, 0 AS pages FROM reading AS r JOIN place AS p USING (tape, node, zone)
         UNION ALL
-        SELECT tape, node, zone, ts, NULL, pages FROM moved
+        SELECT id, ts, NULL, pages FROM moved
     )
-    WINDOW its AS (
-        PARTITION BY tape, node, zone
-        ORDER BY ts, free IS NULL ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-    )
+    WINDOW
+        its AS (PARTITION BY id ORDER BY ts, free IS NULL ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW),
+        every AS (PARTITION BY id ORDER BY ts, free IS NULL ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
 ),
 
 begun AS (
     SELECT
-        tape,
-        node,
-        zone,
-        number,
-        free,
-        total,
-        CASE WHEN counted THEN lead(total) OVER its - total - (lead(free) OVER its - free) END AS error_pages
-    FROM summed
-    WHERE free IS NOT NULL
-    WINDOW its AS (PARTITION BY tape, node, zone ORDER BY number)
+        *,
+        CASE
+            WHEN bool_or(counted) OVER (PARTITION BY tape)
+                THEN lead(total) OVER its - total - (lead(free) OVER its - free)
+        END AS error_pages
+    FROM (
+        SELECT p.tape, p.node, p.zone, s.id, s.number, s.free, s.total, s.counted
+        FROM summed AS s
+        JOIN place AS p USING (id)
+        WHERE s.free IS NOT NULL
+    )
+    WINDOW its AS (PARTITION BY id ORDER BY number)
 )
 
 SELECT
-    s.tape,
-    s.node,
-    s.zone,
+    b.tape,
+    b.node,
+    b.zone,
     s.ts,
     (b.free + s.total - b.total)::BIGINT AS free_pages,
     s.free IS NOT NULL AS reading,
     b.error_pages::BIGINT AS error_pages
 FROM summed AS s
-JOIN begun AS b USING (tape, node, zone, number)
+JOIN begun AS b USING (id, number)
