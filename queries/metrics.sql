@@ -66,10 +66,8 @@ page_event AS MATERIALIZED (
     WHERE recorder IS NOT TRUE
 ),
 
--- The row number is the tape's order: timestamps can be equal.
-placed AS (
+moved AS (
     SELECT
-        row_number() OVER () AS place,
         cpu,
         page_order,
         kind IN ('free', 'pcpu_drain') AS back,
@@ -78,6 +76,17 @@ placed AS (
     WHERE kind IN ('alloc', 'alloc_zone_locked', 'free', 'pcpu_drain')
       AND ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
       AND pid NOT IN (SELECT pid FROM recorder)
+),
+
+-- The row number is the tape's order: timestamps can be equal. A row like the one before begins no run, and few rows
+-- are left to sort.
+placed AS (
+    SELECT row_number() OVER () AS place, cpu, page_order, back, moves
+    FROM (
+        SELECT *, lag(cpu) OVER () = cpu AND lag(back) OVER () = back AND lag(moves) OVER () = moves AS continues
+        FROM moved
+    )
+    WHERE continues IS NOT TRUE
 ),
 
 begun AS (

@@ -55,7 +55,7 @@ request AS (
 
 wait AS (
     SELECT
-        r.tape,
+        s.tape,
         r.pid,
         r.ts,
         any_value(r.page_order) AS page_order,
@@ -63,9 +63,12 @@ wait AS (
         sum((s.until_ts - s.from_ts)::DOUBLE) AS ns,
         coalesce(sum((s.until_ts - s.from_ts)::DOUBLE) FILTER (s.compacts), 0) AS compact_ns
     FROM stretch AS s
-    ASOF JOIN (FROM request WHERE (tape, pid) IN (SELECT DISTINCT (tape, pid) FROM stretch)) AS r ON r.tape = s.tape AND r.pid = s.pid AND r.ts >= s.until_ts
+    ASOF JOIN (
+        SELECT pid, ts, page_order, fails FROM request WHERE pid IN (SELECT DISTINCT pid FROM stretch)
+    ) AS r
+        ON r.pid = s.pid AND r.ts >= s.until_ts
     WHERE s.page_order IS NULL OR s.page_order < 0 OR s.page_order = r.page_order
-    GROUP BY r.tape, r.pid, r.ts
+    GROUP BY s.tape, r.pid, r.ts
 ),
 
 waited AS (

@@ -96,29 +96,16 @@ counted AS (
     GROUP BY tape, snapshot, node, region
 ),
 
-last_event AS (
-    SELECT
-        e.tape,
-        (e.pfn // any_value(s.pages))::BIGINT AS region,
-        arg_max(e.kind, e.ts) AS kind,
-        arg_max(e.migratetype, e.ts) AS migratetype,
-        arg_max(e.page_order, e.ts) AS page_order,
-        arg_max(e.pid, e.ts) AS pid
-    FROM event AS e
-    JOIN shape AS s USING (tape)
-    WHERE e.kind IN ('alloc', 'free') AND e.pfn IS NOT NULL
-    GROUP BY e.tape, e.pfn
-),
-
 held AS (
     SELECT
-        l.tape,
-        l.region,
-        coalesce(t.comm, l.pid::VARCHAR) AS comm,
-        sum(1::BIGINT << least(l.page_order::INTEGER, 20))::BIGINT AS pages
-    FROM last_event AS l
+        u.tape,
+        (u.pfn // s.pages)::BIGINT AS region,
+        coalesce(t.comm, u.pid::VARCHAR) AS comm,
+        sum(1::BIGINT << least(u.page_order::INTEGER, 20))::BIGINT AS pages
+    FROM page_use AS u
+    JOIN shape AS s USING (tape)
     LEFT JOIN task AS t USING (tape, pid)
-    WHERE l.kind = 'alloc' AND l.migratetype <> 'MOVABLE'
+    WHERE u.until_ts IS NULL AND u.migratetype <> 'MOVABLE'
     GROUP BY ALL
 ),
 

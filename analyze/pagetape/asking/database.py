@@ -326,8 +326,8 @@ class Database:
         self._db.execute("SET enable_progress_bar = false")
         # Never nested loops for ASOF joins: DuckDB guesses few rows where there are thousands.
         self._db.execute("SET asof_loop_join_threshold = 0")
-        # The right side of a join is the smaller one, as the queries have it: DuckDB takes all tables
-        # of a tape for equally long, and would hold the events in memory.
+        # The right side of a join is the smaller one, as the queries have it: DuckDB takes all
+        # tables of a tape for equally long, and would hold the events in memory.
         self._db.execute("SET disabled_optimizers = 'build_side_probe_side'")
         self._spill_dir = contextlib.ExitStack()
         directory, limit = self._spill_dir.enter_context(spill_dir())
