@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each report costs: CPU seconds, peak memory, rows.
 
-    report_bench.py T.tape... [--only NAME]... [--before PAGETAPE]
+    report_bench.py [T.tape...] [--only NAME]... [--before PAGETAPE]
+
+Without a tape, it takes the bundled one.
 
 Every report is a command of its own, with --json; `diagnose` and `html` are measured beside them.
 With --before, another installed `pagetape` answers the same questions, and the column `same` says
@@ -23,6 +25,8 @@ from typing import Any, NamedTuple
 import program
 
 from pagetape.asking import query
+
+_BUNDLED = program.ROOT / "analyze/demo/pressure.tape"
 
 _CPU_S, _MIB = 10.0, 1024  # the most that a command may take, ...
 _CPU_S_OF = {"html": 20.0}  # ... and of a command that may take another time
@@ -81,7 +85,7 @@ def commands(tape: Path, only: Sequence[str], page: Path) -> Iterator[tuple[str,
 
 def main() -> int:
     parser = program.parser(__doc__)
-    parser.add_argument("tapes", type=Path, nargs="+")
+    parser.add_argument("tapes", type=Path, nargs="*", default=[_BUNDLED])
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
     parser.add_argument("--before", type=Path, metavar="PAGETAPE")
     given = parser.parse_args()
