@@ -238,15 +238,18 @@ def test_a_live_recording_is_private_from_the_first_byte(tmp_path: Path, pagetap
 
 
 @livetest.recording
-def test_each_tape_of_a_series_is_private_by_itself(tmp_path: Path, pagetape: Run) -> None:
+def test_the_tapes_of_a_series_are_private_and_one_machine(tmp_path: Path, pagetape: Run) -> None:
     args = ("--events", "cheap", "--snapshot", "proc", "--rotate", "1s", "--duration", "1.5s")
     assert pagetape("record", "-o", tmp_path, *args, "--private", "hash").status == 0
     tapes = sorted(tmp_path.iterdir())
     assert len(tapes) == 2
     assert all(tape.name.startswith("private-2") for tape in tapes)
-    hosts = {Tape(tape).facts["host"] for tape in tapes}
-    assert len(hosts) == 2
-    assert os.uname().nodename not in hosts
+    (host,) = {Tape(tape).facts["host"] for tape in tapes}
+    (boot_id,) = {Tape(tape).facts["boot_id"] for tape in tapes}
+    assert os.uname().nodename != host
+    assert Path("/proc/sys/kernel/random/boot_id").read_text().strip() != boot_id
+    zones = [{row["zone"]: row["start_pfn"] for row in Tape(tape).rows("zone")} for tape in tapes]
+    assert zones[0] == zones[1]  # moved by the same number of pages
 
 
 @livetest.recording

@@ -171,7 +171,8 @@ class Flight:
         self._seconds = seconds
         self._memory = memory
         self._callbacks = callbacks
-        self._private = private  # for the tapes; the memory holds the unredacted rows
+        # For the tapes, which are one machine; the memory holds the unredacted rows.
+        self._veil = Veil(private) if private else None
         self._segments: deque[_Segment] = deque()
         self._asked = False
 
@@ -235,7 +236,7 @@ class Flight:
             "memory": int(self._memory),
         }
         facts = first.facts | self._tape_dir.mark() | {"flight": flight}
-        veil = Veil(self._private) if self._private else None
+        veil = self._veil
         public = veil.facts(facts) if veil else facts
         with output.whole_tape(path, public, replace=False, inputs=()) as written:
             tape = Veiled(written, veil) if veil else written

@@ -6,10 +6,11 @@ that a private tape contains. It drops every other fact, so a new fact leaks not
 
     names    of threads, control groups, the host, its boot, ring buffers and files.
              `hash` hashes them with a random key that is not stored. Equal names stay
-             equal within a tape, part by part for paths, but not across tapes. Names of
+             equal within a tape, part by part for paths, and within the tapes of one
+             recorder, which are one machine; but not across recorders. Names of
              threads that the recorder proved to be the kernel's own stay; a trace.dat
              proves none. Names of BPF programs in stacks are hashed or dropped, too.
-    pfns     One random number of pages is added to all pfns of a tape. It is larger than
+    pfns     One random number of pages is added to all pfns of these tapes. It is larger than
              any memory and a multiple of 2^18 (1 GiB of 4 KiB pages): alignment,
              sections and distances between zones stay, so a replay runs the same.
              This is not encryption: the architecture determines where zones begin.
@@ -75,7 +76,7 @@ _OF_BPF = re.compile(r"bpf_prog_.*")
 
 
 class Veil:
-    """Makes one tape private, with a secret key and a secret pfn offset, both random."""
+    """Makes the tapes of one recorder private, with a random key and a random pfn offset."""
 
     def __init__(self, mode: str) -> None:
         self.mode = mode

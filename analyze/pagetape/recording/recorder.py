@@ -16,6 +16,7 @@ from pagetape import answer
 from pagetape.recording.eventsets import tracepoints
 from pagetape.recording.flight import Callbacks, Flight
 from pagetape.recording.memory import Demand, Limit, fit
+from pagetape.recording.private import Veil
 from pagetape.recording.rotation import OneTape, Rotation
 from pagetape.recording.session import Contents, Session, Spooling, Wanted
 from pagetape.recording.status import Status
@@ -113,7 +114,8 @@ def record(request: Request, status: Status) -> int:
 def _one_tape(session: Session, request: Request, *, defer: bool) -> int:
     """Record one tape; returns the exit status."""
     output.check_free(request.out, replace=request.force)
-    tape = OneTape(request.out, replace=request.force, defer=defer, private=request.private)
+    veil = Veil(request.private) if request.private else None
+    tape = OneTape(request.out, replace=request.force, defer=defer, veil=veil)
     status = session.run(tape, request.out.absolute().parent)
     session.status.say(_saved(tape.path))
     return status

@@ -21,7 +21,7 @@ from pagetape.tapes.spool import Spool
 
 
 class OneTape:
-    """A segment that becomes the tape `path`; `private` is hash, drop or None."""
+    """A segment that becomes the tape `path`; with a veil, a private one."""
 
     def __init__(
         self,
@@ -30,14 +30,14 @@ class OneTape:
         replace: bool = False,
         defer: bool = False,
         facts: dict[str, Any] | None = None,
-        private: str | None = None,
+        veil: Veil | None = None,
     ) -> None:
         self.path = path
         self.tape: Writer | None = None
         self._replace = replace
         self._defer = defer
         self._facts = facts or {}
-        self._veil = Veil(private) if private else None
+        self._veil = veil
         self._rows: Sink | None = None  # to the tape, or through its veil
         self._home: Spool | None = None
 
@@ -85,7 +85,7 @@ class Rotation:
         self, tape_dir: TapeDir, done: Callable[[Path], None], private: str | None = None
     ) -> None:
         self._tape_dir = tape_dir
-        self._private = private
+        self._veil = Veil(private) if private else None  # one for all: they are one machine
         self._done = done  # called for each finished tape
         self._tape: OneTape | None = None
         self._first: OneTape | None = None
@@ -95,7 +95,7 @@ class Rotation:
         return self._tape.tape if self._tape else None
 
     def _place(self, at: datetime) -> OneTape:
-        return OneTape(self._tape_dir.place(at), facts=self._tape_dir.mark(), private=self._private)
+        return OneTape(self._tape_dir.place(at), facts=self._tape_dir.mark(), veil=self._veil)
 
     def home(self) -> Spool | None:
         self._first = self._place(datetime.now(UTC))
