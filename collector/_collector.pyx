@@ -9,6 +9,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 import os
+import threading
 import time
 from collections import namedtuple
 
@@ -17,7 +18,8 @@ include "collector_api.pxi"
 
 cdef enum:
     MAX_KALLSYMS = 256 << 20  # characters; a kernel has some 20 million
-    SIGNAL_MS = 200  # longest wait of a signal for a thread in read(), ms
+    SIGNAL_MS = 200  # longest wait of a signal for the main thread in read(), ms
+    UNSIGNALLED_MS = 10_000  # other threads have no signals
 
 
 class CollectorError(OSError):
@@ -91,11 +93,13 @@ cdef class Source:
         cdef item item
         cdef error err
         cdef int ret
+        cdef bint signalled = threading.current_thread() is threading.main_thread()
+        cdef int wait_ms = SIGNAL_MS if signalled else UNSIGNALLED_MS
         self.reading += 1
         try:
             while True:
                 with nogil:
-                    ret = source_read(s, SIGNAL_MS, &item, &err)
+                    ret = source_read(s, wait_ms, &item, &err)
                 if ret == 1 and not item.table:
                     try:
                         self.passed(item.checkpoint)

@@ -124,7 +124,7 @@ class Writer:
             form_of(name).schema.with_metadata(
                 file_metadata(self.facts if name == "event" else None)
             ),
-            options=pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1)),
+            options=pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1), use_threads=False),
         )
         return path
 

@@ -20,9 +20,9 @@
 #include <unistd.h>
 
 enum {
-	FLUSH_MS = 200,           /* longest stay of an event in a ring before it is decoded */
-	DEFERRED_FLUSH_MS = 1000, /* ... or only spooled */
-	WATCH_MS = 100,           /* time between checks of a deferred recording */
+	FLUSH_MS = 1000,       /* longest stay of an event in a ring that does not fill */
+	PROMPT_FLUSH_MS = 200, /* ... where somebody waits for the event */
+	WATCH_MS = 100,        /* time between checks of a deferred recording */
 };
 
 /*
@@ -59,6 +59,7 @@ int recorder_new(struct recorder **out, const struct recorder_config *config, st
 	atomic_init(&r->unspool.urgent, config->prompt);
 	r->keep = config->keep || config->defer;
 	r->defer = config->defer;
+	r->prompt = config->prompt;
 	r->spool_max = config->spool_max;
 	r->spool_memory = config->spool_memory;
 	recorder_say_ended(r, "stopped");
@@ -378,7 +379,7 @@ static int start_readers(struct recorder *r, struct error *err)
 			.writer = r->writer,
 			.cpu = c->cpu,
 			.stop = r->stop,
-			.flush_ms = r->defer ? DEFERRED_FLUSH_MS : FLUSH_MS,
+			.flush_ms = r->prompt ? PROMPT_FLUSH_MS : FLUSH_MS,
 		};
 
 		ret = reader_new(&c->reader, &config, err);

@@ -16,7 +16,7 @@ struct recorder {
 	struct spool_budget budget;
 	uint64_t spool_max, spool_memory;
 	struct writer *writer;
-	bool keep, defer;
+	bool keep, defer, prompt; /* as in struct recorder_config */
 	char dir[32];     /* the spools' directory, by descriptor, because it may be renamed */
 	int dir_fd, stop; /* stop is an eventfd */
 	bool started;
