@@ -94,15 +94,6 @@ def test_only_finished_tapes_count(tmp_path: Path) -> None:
         ]
 
 
-def test_the_tape_that_was_just_closed_counts_without_its_spool(tmp_path: Path) -> None:
-    with tape_dir(tmp_path, keep=2.5e6) as it:
-        old, last, closed = (add(it, NOON + timedelta(hours=hour)) for hour in range(3))
-        (closed / SPOOL).mkdir()
-        (closed / SPOOL / "cpu0").write_bytes(bytes(5_000_000))
-        it.tidy(closed)
-        assert [path.exists() for path in (old, last, closed)] == [False, True, True]
-
-
 def test_each_removed_tape_is_named(tmp_path: Path, pagetape: Callable[..., Any]) -> None:
     said: list[str] = []
     with tape_dir(tmp_path, keep=1.5e6, said=said.append) as it:

@@ -15,7 +15,7 @@ from pagetape.commands import options
 def _text(info: dict[str, Any]) -> str:
     from pagetape.replaying import hindsight
     from pagetape.tapes.disturbance import lines as lines_of
-    from pagetape.tapes.info import flight, snapshot_lines, snapshots, spooled
+    from pagetape.tapes.info import flight, size, snapshot_lines, snapshots, spooled
 
     facts = info["facts"]
     lines = [
@@ -27,7 +27,7 @@ def _text(info: dict[str, Any]) -> str:
         ("duration", f"{info['duration_s']:.3f} s of events"),
         ("snapshots", snapshots(info)),
         *snapshot_lines(info),
-        ("size", _size(info)),
+        ("size", size(info)),
         ("lost", _lost(info)),
     ]
     if info["hindsight"]:
@@ -116,11 +116,6 @@ def _machine(info: dict[str, Any]) -> str:
         if info[key]:
             parts.append(answer.amount(info[key], one))
     return ", ".join(part for part in parts if part) or "unknown"
-
-
-def _size(info: dict[str, Any]) -> str:
-    each = info["bytes_per_event"]
-    return answer.size(info["bytes"]) + (f", {each:.2f} bytes/event" if each else "")
 
 
 def _lost(info: dict[str, Any]) -> str:

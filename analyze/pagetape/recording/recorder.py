@@ -117,6 +117,8 @@ def _one_tape(session: Session, request: Request, *, defer: bool) -> int:
     veil = Veil(request.private) if request.private else None
     tape = OneTape(request.out, replace=request.force, defer=defer, veil=veil)
     status = session.run(tape, request.out.absolute().parent)
+    if veil:  # it has no spool, whose end puts the others in one file
+        output.put_in_one_file(tape.path)
     session.status.say(_saved(tape.path))
     return status
 
@@ -171,16 +173,15 @@ def _saved(path: Path) -> str:
     """One line about a tape that has all its rows."""
     tape = Tape(path)
     # Not before: it loads the engine, and a recording should begin at once.
-    from pagetape.tapes.info import flight, snapshots, spooled, summary
+    from pagetape.tapes.info import flight, size, snapshots, spooled, summary
 
     info = summary(tape)
     if tape.facts.get("deferred"):
         return f"{path}: {spooled(info)}; pagetape import {path} -o NEW.tape decodes it"
     why = f"{flight(info)}; " if flight(info) else ""
-    each = f" ({info['bytes_per_event']:.2f} bytes/event)" if info["bytes_per_event"] else ""
     return (
         f"{path}: {why}{answer.amount(info['stored'], 'event')} in {info['duration_s']:.1f} s,"
-        f" {answer.size(info['bytes'])}{each}, snapshots: {snapshots(info)},"
+        f" {size(info)}, snapshots: {snapshots(info)},"
         f" {Loss.of(tape, closed=True)}{_full(info)}"
     )
 

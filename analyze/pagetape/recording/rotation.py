@@ -74,8 +74,6 @@ class OneTape:
             with contextlib.suppress(OSError):  # closed before
                 self.path = self.tape.where() or self.path
             self.tape.close()
-            if self._veil and self.path.is_dir():  # else its spool is removed first
-                output.put_in_one_file(self.path)
 
 
 class Rotation:
@@ -99,7 +97,10 @@ class Rotation:
 
     def home(self) -> Spool | None:
         self._first = self._place(datetime.now(UTC))
-        return self._first.home()
+        spool = self._first.home()
+        if spool:
+            spool.left = self._finished
+        return spool
 
     def begin(self, start: Boundary) -> None:
         self._tape, self._first = self._first or self._place(start.at), None
@@ -118,8 +119,13 @@ class Rotation:
         self._tape.end(end)
         self._tape.close()
         closed, self._tape = self._tape.path, None
-        self._done(closed)
-        self._tape_dir.tidy(closed)
+        if self._veil:  # else its spool is in it yet
+            self._finished(closed)
+
+    def _finished(self, path: Path) -> None:
+        output.put_in_one_file(path)
+        self._done(path)
+        self._tape_dir.tidy()
 
     def close(self) -> None:
         if self._tape is not None:

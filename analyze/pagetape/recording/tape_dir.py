@@ -91,19 +91,12 @@ class TapeDir:
                 found.append((name[1], int(name[2] or 1), path))
         return [path for *_, path in sorted(found)]
 
-    def tidy(self, closed: Path | None = None) -> None:
-        """Remove the oldest finished tapes beyond the limit, and name them.
-
-        `closed` has all its rows, and counts: the spool that is still in it goes to the next tape.
-        """
+    def tidy(self) -> None:
+        """Remove the oldest finished tapes beyond the limit, and name them."""
         if self._keep is None:
             return
         tapes = self._tapes()
-        sizes = {
-            path: Tape(path).bytes
-            for path in tapes
-            if (closed and path.name == closed.name) or series.is_finished(path)
-        }
+        sizes = {path: Tape(path).bytes for path in tapes if series.is_finished(path)}
         total = sum(sizes.values())
         for path in sizes:
             if total <= self._keep or path == tapes[-1]:

@@ -15,6 +15,8 @@ from pagetape.tapes.disturbance import ENDINGS
 from pagetape.tapes.loss import Loss, counted_kinds
 from pagetape.tapes.spool import Found
 
+_MANY_EVENTS = 10_000  # fewer events are the smaller part of a tape's bytes
+
 
 def _tracepoints(tape: Tape) -> list[dict[str, Any]]:
     """Rows of `tracepoint`; counted in the other tables if the recorder was killed."""
@@ -131,6 +133,12 @@ def summary(tape: Tape) -> dict[str, Any]:
         "bytes_per_event": tape.bytes / stored if stored else None,
         "facts": tape.facts,
     }
+
+
+def size(info: dict[str, Any]) -> str:
+    """The size of a tape in words, also by event where events are most of it."""
+    each = info["bytes_per_event"] if info["stored"] >= _MANY_EVENTS else None
+    return answer.size(info["bytes"]) + (f", {each:.2f} bytes/event" if each else "")
 
 
 def _samples(tape: Tape) -> dict[str, Any]:

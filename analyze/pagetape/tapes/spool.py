@@ -21,6 +21,7 @@ import json
 import os
 import shutil
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -69,6 +70,7 @@ class Spool:
         self.tape = tape  # the one that the recording began with
         self.writer: Writer | None = None  # of the tape that is being written
         self.begun = False  # the recording has started: do not remove the tape
+        self.left: Callable[[Path], None] = output.put_in_one_file  # with each tape it has left
         self.lock = -1  # descriptor of the spool's directory
         self._replaces = replace and tape.exists()
         self._beside = contextlib.ExitStack()  # removes what is beside the tape
@@ -135,7 +137,7 @@ class Spool:
         except OSError as e:
             raise TapeError(e.errno, f"{self.writer.path}: {e.strerror}") from e
         if closed is not None:
-            output.put_in_one_file(closed)
+            self.left(closed)
 
     def __enter__(self) -> Spool:
         return self
@@ -158,7 +160,7 @@ class Spool:
             gone = path.with_name(f".{SPOOL}")
             path.rename(gone)
             shutil.rmtree(gone)
-            output.put_in_one_file(tape)
+            self.left(tape)
         by_fd = str(self.path)
         os.close(self.lock)
         self.lock = -1
