@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lock_runs.c - runs of events of a CPU under one hold of the zone lock. */
 #include "sequence.h"
 
 #include "batch.h"

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
+/* page_uses.c - each allocation of a page with the event that ends it. */
 #include "sequence.h"
 
 #include "batch.h"

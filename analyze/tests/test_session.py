@@ -92,6 +92,8 @@ def order_of_the_start(monkeypatch: pytest.MonkeyPatch, exact: Exact | None) -> 
             done.append("events")
 
     class Wanted:
+        blocks = True
+
         def load(self) -> object:
             return exact
 

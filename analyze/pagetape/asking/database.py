@@ -9,11 +9,9 @@ are
     node_distance                    the distance of each node from each CPU
     the views of queries/views/
     gfp_names(), context_names()     macros: the bits of a mask in words; gfp_mask(): the reverse
-    the macros of queries/macros/    the kernel's indices of fragmentation; has_lists(); the memory
-                                     that a request may use
+    the macros of queries/macros/    the kernel's indices of fragmentation, and other rules
 
-DuckDB scans the tape's files: a query reads only the columns that it names. Every batch is checked
-before DuckDB sees it.
+A query reads only the columns that it names. Every batch is checked before DuckDB sees it.
 """
 
 from __future__ import annotations
