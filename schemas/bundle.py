@@ -59,7 +59,8 @@ def sections(path: Path) -> dict[str, Section]:
     """The place of each table in the file. Raises TableError, with the table's name in it, for an
     archive that is not stored as it should be, and OSError."""
     found: dict[str, Section] = {}
-    with path.open("rb") as file:
+    real = Path(os.path.realpath(path))  # a link may lead to a tape
+    with real.open("rb") as file:
         end, at = os.fstat(file.fileno()).st_size, 0
         while len(head := os.pread(file.fileno(), _HEADER.size, at)) == _HEADER.size:
             mark, _, flags, method, _, _, crc, size, whole, nr_name, nr_extra = _HEADER.unpack(head)
@@ -72,16 +73,18 @@ def sections(path: Path) -> dict[str, Section]:
             at += nr_name + nr_extra
             name = rest[:nr_name].decode("ascii", "replace").removesuffix(SUFFIX)
             small = method == zipfile.ZIP_DEFLATED and whole <= _SMALL
-            if (method and not small) or flags & 9:  # encrypted, or with its size behind it
-                raise TableError(f"has {name!r} compressed or streamed; zip -0 stores it")
+            large = bool(method) and not small and name in TABLES
+            if large or flags & 9:  # encrypted, or with its size behind it
+                what = f"'{name}'" if name in TABLES else "an entry"
+                raise TableError(f"has {what} compressed or streamed; zip -0 stores it")
             size = _sizes(rest[nr_name:]) if size == _LARGE else size
             if name in found:
-                raise TableError(f"has the table {name!r} twice")
+                raise TableError(f"has the table '{name}' twice")
             if name in TABLES:
                 there = min(size, max(end - at, 0))
                 known = crc if there == size else None
-                found[name] = Section(path, at, there, whole if small else None, known)
-            at += size
+                found[name] = Section(real, at, there, whole if small else None, known)
+            at = min(at + size, end)  # a size may be anything
     return found
 
 

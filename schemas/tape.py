@@ -232,12 +232,17 @@ class Tape:
         if self.path.is_dir():
             places = {name: self.path / f"{name}{bundle.SUFFIX}" for name in TABLES}
             return {name: Section(file) for name, file in places.items() if os.path.lexists(file)}
-        if not is_tape(self.path):
-            raise TapeError(errno.ENOTDIR, f"{self.path}: not a tape: {_about_file(self.path)}")
         try:
+            if not is_tape(self.path):
+                if self.path.is_file():
+                    self.path.open("rb").close()  # may it be read?
+                why = f"not a tape: {_about_file(self.path)}"
+                raise TapeError(errno.ENOTDIR, f"{self.path}: {why}")
             return bundle.sections(self.path)
         except TableError as e:
             raise TapeError(errno.EBADMSG, f"{self.path}: {e}") from e
+        except TapeError:
+            raise
         except OSError as e:
             raise TapeError(e.errno, f"{self.path}: {os.strerror(e.errno or errno.EIO)}") from e
 

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tape in one file: what others read of it, what a cut leaves, and what is refused."""
 
+import os
 import re
+import shutil
 import struct
+import tempfile
 import types
 import zipfile
 from pathlib import Path
@@ -63,7 +66,7 @@ def path(directory: Path, tmp_path: Path) -> Path:
 
 
 def same(one: Tape, other: Tape) -> bool:
-    return one.facts == other.facts and all(one.rows(name) == other.rows(name) for name in TABLES)
+    return one.facts == other.facts and all(one.table(name) == other.table(name) for name in TABLES)
 
 
 def test_one_file_has_the_rows_of_the_directory(directory: Path, path: Path) -> None:
@@ -128,18 +131,16 @@ def test_the_reader_of_the_docs_reads_an_empty_tape(tmp_path: Path) -> None:
 
 def test_a_cut_keeps_all_small_tables_and_the_first_events(path: Path) -> None:
     data = path.read_bytes()
-    rows = {name: Tape(path).rows(name) for name in ("event", "reclaim", "task")}
+    whole = {name: Tape(path).table(name) for name in ("event", "reclaim", "task")}
     last = data.index(b"PK\1\2")  # after the events, which end with a footer
     found = []
-    for end in range(last - 1, data.index(b"event.arrow") + 5000, -999):
+    for end in range(last - 1, data.index(b"event.arrow") + 5000, -1999):
         path.write_bytes(data[:end])
         cut = Tape(path)
         assert cut.cut_off == ("event",) and not cut.complete
-        assert {name: cut.rows(name) for name in ("reclaim", "task")} == {
-            name: rows[name] for name in ("reclaim", "task")
-        }
+        assert all(cut.table(name).equals(whole[name]) for name in ("reclaim", "task"))
         found.append(cut.num_rows("event"))
-        assert cut.rows("event") == rows["event"][: found[-1]]
+        assert cut.table("event").equals(whole["event"].slice(0, found[-1]))
     assert set(found) == {70_000, 65_536, 0}
 
 
@@ -196,6 +197,37 @@ def test_bytes_between_entries_are_refused(path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(TapeError, match=f"is damaged at byte {at:,}: no entry begins there"):
         Tape(path)
+
+
+def test_a_link_leads_to_it(directory: Path, path: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.tape").symlink_to(path)
+    assert same(Tape(tmp_path / "link.tape"), Tape(directory))
+
+
+def test_sizes_beyond_any_file_are_a_cut(path: Path) -> None:
+    """The size of `task`, in the header and in its extra field, is 2^64 - 1."""
+    data = bytearray(path.read_bytes())
+    at = data.index(b"task.arrow")
+    data[at - 12 : at - 4] = b"\xff" * 8
+    data[at - 2 : at] = struct.pack("<H", 20)
+    data[at + 10 : at + 30] = struct.pack("<2H2Q", 1, 16, (1 << 64) - 1, (1 << 64) - 1)
+    path.write_bytes(data)
+    with pytest.raises(TapeError, match=f"{path}: "):
+        Tape(path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_tape_of_others_says_that_it_may_not_be_read(path: Path) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        other = Path(shutil.copy(path, directory))
+        other.chmod(0o600)
+        os.seteuid(65534)
+        try:
+            with pytest.raises(TapeError, match="Permission denied"):
+                Tape(other)
+        finally:
+            os.seteuid(0)
 
 
 def test_a_flipped_bit_is_found(directory: Path, path: Path, tmp_path: Path) -> None:
