@@ -11,7 +11,8 @@
 #include <time.h>
 
 enum {
-	IDLE_MS = 100,  /* between looks into empty spools */
+	LOOK_MS = 100,  /* between looks into the spools */
+	IDLE_MS = 300,  /* ... where the last look found nothing new */
 	PROMPT_MS = 20, /* ... when it is urgent */
 	HURRY_MB = 6 * 1024,
 	FLUSH_S = 1, /* longest wait of a row for its batch to fill */
@@ -464,6 +465,7 @@ static void nap(long ms)
 void *unspool_run(void *arg)
 {
 	struct unspool *u = arg;
+	uint64_t seen = 0; /* the spools are known up to here */
 	struct error err;
 	int ret = 0;
 
@@ -487,7 +489,8 @@ void *unspool_run(void *arg)
 			break;
 		if (ts >= u->flush_due)
 			ret = flush(u, ts, &err);
-		nap(atomic_load(&u->urgent) ? PROMPT_MS : IDLE_MS);
+		nap(atomic_load(&u->urgent) ? PROMPT_MS : u->until == seen ? IDLE_MS : LOOK_MS);
+		seen = u->until;
 	}
 	if (!ret)
 		ret = settle(u, true, &err);
