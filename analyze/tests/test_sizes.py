@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long files may be, and all together. The linters limit functions: ruff those of Python, lizard
-those of C.
-"""
+"""How long files may be, and all together. The linters limit functions: ruff, and lizard for C."""
 
 import subprocess
 from pathlib import Path
