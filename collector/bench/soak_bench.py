@@ -41,7 +41,7 @@ def spooled_mb(tape: Path) -> float:
     """Disk space of the spool."""
     try:
         return sum(path.stat().st_blocks * 512 for path in (tape / "spool").iterdir()) / 2**20
-    except FileNotFoundError:  # there is none yet, or none any more
+    except (FileNotFoundError, NotADirectoryError):  # there is none yet, or none any more
         return 0
 
 
