@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import pyarrow as pa
 
@@ -24,6 +25,7 @@ from pagetape.schemas._grouped import LOW_BYTES, ROWS_MOST, Order, number
 BATCH_ROWS = ROWS_MOST  # most rows of a batch in groups
 
 _NUMBERS = ("group_0", "group_1")
+_MAX = (1 << 64) - 1
 
 
 def _bits(array: pa.Array) -> pa.Buffer | None:
@@ -77,6 +79,14 @@ class Form:
         """The fields that have these columns."""
         return [i for i, column in enumerate(self.columns) if column in columns]
 
+    def parts(self, column: int) -> list[int]:
+        """The fields that have the values of a column."""
+        return [i for i, of in enumerate(self.columns) if of == column]
+
+    def first(self, parts: list[pa.Array]) -> Any:
+        """The value of a batch's first row, from the parts of its column."""
+        return parts[0][0].as_py()
+
     def stored(self, batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
         """A batch of the table as its file has it, in pieces of at most `most` rows."""
         for first in range(0, max(batch.num_rows, 1), most):
@@ -106,6 +116,14 @@ class Grouped(Form):
 
     def chosen(self, columns: list[int]) -> list[int]:
         return [0, 1, *super().chosen(columns)]
+
+    def first(self, parts: list[pa.Array]) -> Any:
+        """The first row is the first of its group, and that group the first."""
+        if len(parts) == 1:
+            return super().first(parts)
+        *low, high = (part[0].as_py() for part in parts)
+        folded = high << 32 | int.from_bytes(low, "little")
+        return (folded >> 1 ^ -(folded & 1)) & _MAX
 
     def stored(self, batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
         for piece in super().stored(batch, min(most, BATCH_ROWS)):

@@ -63,7 +63,7 @@ def _words(text: object) -> str:
 class _Sizes(NamedTuple):
     """The sizes of a file's batches."""
 
-    rows: int
+    rows: tuple[int, ...]  # of each batch
     decoded: int  # bytes
 
 
@@ -95,7 +95,7 @@ def _checked_sizes(sizes: list[Size], file_bytes: int) -> _Sizes:
     most = _SMALL + _RATIO * file_bytes
     if decoded > most:
         raise TableError(f"decodes from {file_bytes:,} bytes to {decoded:,}; the limit is {most:,}")
-    return _Sizes(sum(size.rows for size in sizes if not size.dictionary), decoded)
+    return _Sizes(tuple(size.rows for size in sizes if not size.dictionary), decoded)
 
 
 # Sizes by device, inode, size and times of a file: a process reads those of a file once.
@@ -302,7 +302,7 @@ class TableFile:
     @property
     def num_rows(self) -> int:
         """The number of rows; of a torn file, it takes a pass over all of them."""
-        return sum(batch.num_rows for batch in self.batches()) if self.torn else self._rows
+        return sum(batch.num_rows for batch in self.batches()) if self.torn else sum(self._rows)
 
     def batches(self, columns: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The checked batches in file order; with `columns` only those, in the table's order.
@@ -340,16 +340,23 @@ class TableFile:
         sorted, and the number of rows before them. Only a torn file is read whole."""
         if self.torn:
             return self._between(column, first, last)
-        read, nr = self._reading([column])
+        (place,) = self._chosen([column])
+        heads = _open_arrow(self._source, self._form.parts(place))
+        nr = heads.num_record_batches
 
-        def value(batch: int, row: int) -> int:
-            values = read(batch).column(0)
-            return int(values[row].as_py()) if len(values) else 0
+        def head(i: int) -> int:
+            batch = self._valid(heads, i)
+            return int(self._form.first(batch.columns)) if batch.num_rows else 0
 
-        begin = bisect_left(range(nr), first, key=lambda i: value(i, -1))
-        end = bisect_right(range(nr), last, key=lambda i: value(i, 0))
+        # Of the batches that begin before `first`, only the last can have such a row.
+        begin = max(bisect_left(range(nr), first, key=head) - 1, 0)
+        end = bisect_right(range(nr), last, key=head)
+        if begin < end:
+            read, _ = self._reading([column])
+            values = read(begin).column(0)
+            begin += not len(values) or values[-1].as_py() < first
         whole, _ = self._reading(None)
-        return sum(read(i).num_rows for i in range(begin)), list(map(whole, range(begin, end)))
+        return sum(self._rows[:begin]), list(map(whole, range(begin, end)))
 
     def _between(self, column: str, first: int, last: int) -> tuple[int, list[pa.RecordBatch]]:
         """between() for a torn file."""
@@ -381,12 +388,17 @@ class TableFile:
         return _open_arrow(self._source, self._form.chosen(there) or [0])
 
     def _read(self, reader: _Reader, i: int, chosen: list[int]) -> pa.RecordBatch:
+        return self._finished(self._valid(reader, i), chosen)
+
+    @staticmethod
+    def _valid(reader: _Reader, i: int) -> pa.RecordBatch:
+        """A batch of the file."""
         try:
             batch = reader.get_batch(i)
         except _UNREADABLE as e:
             raise TableError(f"is damaged: {_words(e)}") from e
         _validate(batch)
-        return self._finished(batch, chosen)
+        return batch
 
     def _finished(self, batch: pa.RecordBatch, chosen: list[int]) -> pa.RecordBatch:
         """A valid batch of the file as one of the table."""

@@ -125,3 +125,26 @@ def test_events_of_version_2_are_not_in_groups(tmp_path: Path) -> None:
     path = stored(tmp_path / "a.tape", batch)
     assert Tape(path).table("event") == pa.Table.from_batches([batch])
     assert plain_form("event").schema == TABLES["event"].arrow
+
+
+@given(times=st.lists(st.integers(0, 40), min_size=1, max_size=60), data=st.data())
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_batches_around_a_time_are_found(
+    tmp_path: Path, times: list[int], data: st.DataObject
+) -> None:
+    kinds = [kind.name for kind in TABLES["event"].kinds]
+    rows = [
+        {"ts": ts, "cpu": i % 2, "pid": i, "kind": kinds[ts % 5], "flags": 0}
+        for i, ts in enumerate(sorted(times))
+    ]
+    with Writer(tmp_path / "a.tape", {}, replace=True) as tape:
+        for at in range(0, len(rows), 7):
+            tape.rows("event", rows[at : at + 7])
+    first, last = sorted(data.draw(st.tuples(st.integers(0, 45), st.integers(0, 45))))
+    before, found = Tape(tmp_path / "a.tape").around("event", first, last)
+    pids = found["pid"].to_pylist()
+    assert pids == list(range(before, before + len(pids)))
+    wanted = {row["pid"] for row in rows if first <= row["ts"] <= last}
+    assert wanted <= set(pids) and (len(pids) <= len(wanted) + 2 * 6 if wanted else len(pids) <= 7)
