@@ -346,6 +346,8 @@ class TableFile:
 
         def head(i: int) -> int:
             batch = self._valid(heads, i)
+            if any(array.null_count for array in batch.columns):
+                raise TableError(f"is damaged: nulls in column '{column}'")
             return int(self._form.first(batch.columns)) if batch.num_rows else 0
 
         # Of the batches that begin before `first`, only the last can have such a row.
