@@ -84,6 +84,13 @@ def _validate(batch: pa.RecordBatch) -> None:
         raise TableError(f"is damaged{where}: {_words(e)}") from e
 
 
+def _check_nulls(batch: pa.RecordBatch) -> None:
+    """Raise TableError for a null in a column without nulls."""
+    for field, array in zip(batch.schema, batch.columns, strict=True):
+        if array.null_count and not field.nullable:
+            raise TableError(f"is damaged: nulls in column '{field.name}'")
+
+
 def _checked_sizes(sizes: list[Size], file_bytes: int) -> _Sizes:
     """The sums of the sizes. Raises TableError for sizes that no writer of tapes makes."""
     decoded = 0
@@ -320,6 +327,7 @@ class TableFile:
                 _validate(batch)
             except (StopIteration, TableError, *_UNREADABLE):
                 return
+            _check_nulls(batch)
             yield self._finished(batch, chosen)
 
     def span(self, column: str) -> tuple[int, int] | None:
@@ -346,8 +354,6 @@ class TableFile:
 
         def head(i: int) -> int:
             batch = self._valid(heads, i)
-            if any(array.null_count for array in batch.columns):
-                raise TableError(f"is damaged: nulls in column '{column}'")
             return int(self._form.first(batch.columns)) if batch.num_rows else 0
 
         # Of the batches that begin before `first`, only the last can have such a row.
@@ -400,13 +406,11 @@ class TableFile:
         except _UNREADABLE as e:
             raise TableError(f"is damaged: {_words(e)}") from e
         _validate(batch)
+        _check_nulls(batch)
         return batch
 
     def _finished(self, batch: pa.RecordBatch, chosen: list[int]) -> pa.RecordBatch:
         """A valid batch of the file as one of the table."""
-        for field, array in zip(batch.schema, batch.columns, strict=True):
-            if array.null_count and not field.nullable:
-                raise TableError(f"is damaged: nulls in column '{field.name}'")
         try:
             there = self._form.arrays(batch, [i for i in chosen if i < self._nr_columns])
         except ValueError as e:
