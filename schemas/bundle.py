@@ -21,7 +21,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from pagetape.schemas import TABLES
-from pagetape.schemas.form import BATCH_ROWS, form_of, in_batches_of
+from pagetape.schemas.form import BATCH_ROWS, WRITTEN, form_of, in_batches_of
 from pagetape.schemas.table_file import Section, TableError, TableFile
 
 SUFFIX = ".arrow"
@@ -95,9 +95,8 @@ def _merged(file: TableFile, name: str) -> bytes | None:
     if file.nr_batches <= 1 + 2 * file.num_rows // most:
         return None
     sink = io.BytesIO()
-    options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1), use_threads=False)
     schema = form.schema.with_metadata(file.metadata)
-    with pa.ipc.new_file(sink, schema, options=options) as out:
+    with pa.ipc.new_file(sink, schema, options=WRITTEN) as out:
         for batch in in_batches_of(most, file.batches()):
             for stored in form.stored(batch, most):
                 out.write_batch(stored)

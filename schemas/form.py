@@ -24,6 +24,9 @@ from pagetape.schemas._grouped import LOW_BYTES, ROWS_MOST, Order, number
 
 BATCH_ROWS = ROWS_MOST  # most rows of a batch in groups
 
+# How every file of a table is written. Threads would wake for each batch of an idle recorder.
+WRITTEN = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1), use_threads=False)
+
 _NUMBERS = ("group_0", "group_1")
 _MAX = (1 << 64) - 1
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from pagetape.schemas import TABLES, VERSION, bundle
 from pagetape.schemas.facts import parse_facts
-from pagetape.schemas.form import form_of
+from pagetape.schemas.form import WRITTEN, form_of
 from pagetape.schemas.table_file import (
     Section,
     TableError,
@@ -124,7 +124,7 @@ class Writer:
             form_of(name).schema.with_metadata(
                 file_metadata(self.facts if name == "event" else None)
             ),
-            options=pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1), use_threads=False),
+            options=WRITTEN,
         )
         return path
 

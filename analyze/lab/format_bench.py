@@ -22,13 +22,12 @@ import program
 import pyarrow as pa
 
 from pagetape.schemas import TABLES
-from pagetape.schemas.form import Form, form_of, in_batches_of, plain_form
+from pagetape.schemas.form import WRITTEN, Form, form_of, in_batches_of, plain_form
 from pagetape.schemas.table_file import Section, TableFile
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import output
 
 _BATCH_ROWS = 1 << 17  # of a batch that the recorder decodes
-_OPTIONS = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1), use_threads=False)
 
 
 def _took(work: Callable[[], Any]) -> float:
@@ -42,7 +41,7 @@ def _took(work: Callable[[], Any]) -> float:
 
 
 def _write(form: Form, batches: list[pa.RecordBatch], path: Path) -> None:
-    with pa.ipc.new_file(str(path), form.schema, options=_OPTIONS) as file:
+    with pa.ipc.new_file(str(path), form.schema, options=WRITTEN) as file:
         for batch in batches:
             for stored in form.stored(batch, _BATCH_ROWS):
                 file.write_batch(stored)
