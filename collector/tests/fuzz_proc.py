@@ -143,7 +143,8 @@ def main() -> None:
             copy = Path(directory) / "proc"
             shutil.copytree(good, copy)
             if random.random() < 0.1:  # a file of another time, or of another kind
-                shutil.copy(copy / random.choice(names), copy / random.choice(names))
+                other, name = random.sample(names, 2)
+                shutil.copy(copy / other, copy / name)
             for name in random.sample(names, random.randint(1, 3)):
                 damage_text(copy / name, random.randrange(1 << 32))
             before = time.process_time()
