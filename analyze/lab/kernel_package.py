@@ -40,11 +40,15 @@ def cache_directory() -> Path:
     return Path(base) / "pagetape/guests"
 
 
+def _images(directory: Path) -> list[Path]:
+    patterns = ("boot/vmlinuz-*", "usr/lib/modules/*/vmlinuz")
+    return [found for pattern in patterns for found in directory.glob(pattern)]
+
+
 def image(directory: Path) -> Path:
     """The kernel in an unpacked package: in boot/ or, from 7.2 on, beside its modules."""
-    for pattern in ("boot/vmlinuz-*", "usr/lib/modules/*/vmlinuz"):
-        for found in directory.glob(pattern):
-            return found
+    for found in _images(directory):
+        return found
     raise FileNotFoundError(errno.ENOENT, f"{directory}: no kernel in boot/ or usr/lib/modules/")
 
 
@@ -101,18 +105,23 @@ class Archive:
         (apt / "complete").touch()
 
     def _unpack(self, release: str, into: Path) -> None:
-        """The packages of the release; the first kind that the archive has."""
+        """The packages of the release; the first kind of which the archive has all."""
         for packages in _PACKAGES:
             try:
                 for package in packages:
                     self._apt("apt-get", "download", "-qq", package.format(release), cwd=into)
             except subprocess.CalledProcessError:
+                for file in into.glob("*.deb"):
+                    file.unlink()
                 continue
             for file in into.glob("*.deb"):
                 subprocess.run(["dpkg-deb", "-x", file, into], check=True)
                 file.unlink()
-            return
-        raise OSError(os.EX_UNAVAILABLE, f"kernel {release}: cannot be downloaded")
+            if _images(into):
+                return
+        raise OSError(
+            os.EX_UNAVAILABLE, f"kernel {release}: the archive lacks its image or its modules"
+        )
 
     def kernel(self, pattern: str) -> Path:
         """The directory with the newest kernel whose release matches, as '6.1.*-cloud-amd64'.
@@ -130,7 +139,6 @@ class Archive:
                 part = Path(directory) / release
                 part.mkdir()
                 self._unpack(release, part)
-                image(part)
                 try:
                     part.rename(there)
                 except OSError:

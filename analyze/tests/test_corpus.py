@@ -276,6 +276,18 @@ def test_the_newest_kernel_is_unpacked_once(
         archive.kernel("7.9.*")
 
 
+def test_a_kernel_whose_modules_are_gone_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The image alone boots, and finds no disk."""
+    download = _DOWNLOAD.replace("*linux-image-7*)", "*linux-modules-*)")
+    unpack = f'case "$2" in *linux-binary-*) {_UNPACK} ;; esac'
+    names = "echo linux-image-7.1.13-cloud"
+    _fake_apt(tmp_path, monkeypatch, apt_get=download, apt_cache=names, dpkg_deb=unpack)
+    with pytest.raises(OSError, match="lacks its image or its modules"):
+        kernel_package.Archive(tmp_path / "cache").kernel("7.1.*-cloud")
+
+
 def test_releases_are_compared_as_numbers() -> None:
     names = [
         "linux-image-6.12.9+deb12-cloud-amd64",
