@@ -1,33 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
 from typing import Any
 
+import pyarrow as pa
+
 ROWS_MOST: int
 LOW_BYTES: int
 
-def number(keys: list[tuple[Any, int, Any, int]], nr: int) -> tuple[bytearray, bytearray]:
-    """The low and the high bytes of the number of each row's group, in the order of time.
+class Groups:
+    """The groups of a batch of `nr` rows in the order of time. Its length is their number.
 
     A key column is (values, bytes of a value, validity bitmap or None, offset of the first row).
-    """
-
-class Order:
-    """The rows of one batch in the order of groups, from the two bytes of their groups' numbers.
-
     ValueError for more than ROWS_MOST rows, and for a buffer that is shorter than its rows. All
-    results are new buffers of `nr` rows.
+    results are new buffers. Buffers that they are made of begin at the row `offset`.
     """
 
-    def __init__(self, low: Any, high: Any, nr: int) -> None: ...
-    def group(self, buffer: Any, width: int, offset: int) -> bytearray:
-        """Values of `width` bytes, of which the first is at `offset`, in the order of groups."""
-    def ungroup(self, buffer: Any, width: int) -> bytearray:
-        """Such values in the order of time again."""
-    def group_bits(self, buffer: Any, offset: int) -> bytearray:
+    def __init__(self, keys: list[tuple[Any, int, Any, int]], nr: int) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def rows(self) -> pa.Buffer:
+        """The number of rows of each group, 32 bits."""
+    def numbers(self) -> tuple[pa.Buffer, pa.Buffer]:
+        """The low and the high bytes of the number of each row's group, in the order of time."""
+    def keys(self, buffer: Any, width: int, offset: int) -> pa.Buffer:
+        """The values of `width` bytes of each group's first row."""
+    def key_bits(self, buffer: Any, offset: int) -> pa.Buffer:
+        """The bits of a validity bitmap likewise."""
+    def values(self, buffer: Any, width: int, offset: int) -> pa.Buffer:
+        """Values of `width` bytes in the order of groups."""
+    def bits(self, buffer: Any, offset: int) -> pa.Buffer:
         """A validity bitmap in the order of groups."""
-    def ungroup_bits(self, buffer: Any) -> bytearray:
-        """Such a bitmap in the order of time again."""
-    def differences(self, grouped: bytearray, valid: Any) -> list[bytearray]:
+    def differences(self, buffer: Any, offset: int, valid: Any) -> list[pa.Buffer]:
         """64-bit values in the order of groups as differences: LOW_BYTES columns of bytes, and one
         of 32 bits. `valid` is their bitmap in that order, or None."""
-    def values(self, stored: list[Any], valid: Any) -> bytearray:
-        """The values of such columns, in the order of time."""
+
+class Order:
+    """The order of time of a stored batch, from the bytes of the numbers of its `nr` rows' groups
+    and the number of rows of each of the `nr_groups` groups, 32 bits.
+
+    ValueError for more than ROWS_MOST rows, for a buffer that is shorter than its rows, and unless
+    the numbers give each group its rows. All results are new buffers of `nr` rows in that order.
+    """
+
+    def __init__(self, low: Any, high: Any, rows: Any, nr_groups: int, nr: int) -> None: ...
+    def keys(self, buffer: Any, width: int, offset: int) -> pa.Buffer:
+        """Values of `width` bytes, of which each group has one, from the element `offset` on."""
+    def key_bits(self, buffer: Any, offset: int) -> pa.Buffer:
+        """Bits of which each group has one."""
+    def values(self, buffer: Any, width: int) -> pa.Buffer:
+        """Values of `width` bytes in the order of groups."""
+    def bits(self, buffer: Any) -> pa.Buffer:
+        """A validity bitmap in the order of groups."""
+    def sums(self, stored: list[Any], valid: Any) -> pa.Buffer:
+        """The values of differences, as Groups.differences() makes them."""

@@ -3,9 +3,10 @@
 """Bindings of grouped.h; _grouped.pyi documents them."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytearray cimport PyByteArray_AsString, PyByteArray_FromStringAndSize
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.errno cimport ENOMEM
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+
+from pyarrow import allocate_buffer as _new
 
 cdef extern from "error.h" nogil:
     struct error:
@@ -21,22 +22,27 @@ cdef extern from "grouped.h" nogil:
         int width
         const uint8_t *valid
         size_t offset
+    struct groups:
+        size_t nr
+        size_t nr_groups
+        uint16_t *number
+        uint16_t *place
+        uint16_t *first
+        uint32_t *rows
     struct differences:
         uint8_t *low[4]
         uint32_t *high
         const uint8_t *valid
-    int group_rows(const group_key *keys, int nr_keys, size_t nr, uint8_t *low, uint8_t *high,
-                   error *err)
-    int group_order(const uint8_t *low, const uint8_t *high, size_t nr, uint16_t *place,
-                    uint8_t *first, error *err)
-    void group_values(int width, const void *of, const uint16_t *place, size_t nr, void *to)
-    void ungroup_values(int width, const void *of, const uint16_t *place, size_t nr, void *to)
-    void group_bits(const uint8_t *of, size_t offset, const uint16_t *place, size_t nr, uint8_t *to)
-    void ungroup_bits(const uint8_t *of, size_t offset, const uint16_t *place, size_t nr,
-                      uint8_t *to)
-    void group_differences(const uint64_t *grouped, const uint8_t *first, size_t nr,
+    int group_rows(const group_key *keys, int nr_keys, groups *to, error *err)
+    void split_numbers(const uint16_t *number, size_t nr, uint8_t *low, uint8_t *high)
+    int order_rows(const uint8_t *low, const uint8_t *high, const uint32_t *rows, size_t nr_groups,
+                   size_t nr, uint16_t *number, uint16_t *place, error *err)
+    void pick_values(int width, const void *of, const uint16_t *at, size_t nr, void *to)
+    int pick_bits(const uint8_t *of, size_t offset, size_t nr_from, const uint16_t *at, size_t nr,
+                  uint8_t *to, error *err)
+    void group_differences(uint64_t *values, const uint32_t *rows, size_t nr_groups, size_t nr,
                            const differences *to)
-    void ungroup_differences(const differences *of, const uint16_t *place, const uint8_t *first,
+    void ungroup_differences(const differences *of, const uint32_t *rows, size_t nr_groups,
                              size_t nr, uint64_t *values)
 
 ROWS_MOST = GROUPED_ROWS_MOST
@@ -64,101 +70,127 @@ cdef class _Borrowed:
         return <char *>self.view.buf + byte if self.held else NULL
 
 
-cdef bytearray _new(size_t size):
-    return PyByteArray_FromStringAndSize(NULL, size)
-
-
-cdef bytearray _bitmap(size_t nr):
-    cdef bytearray made = _new((nr + 7) // 8)
-    memset(PyByteArray_AsString(made), 0, len(made))
-    return made
+cdef void *_at(made):
+    """The memory of a new buffer. Those of Arrow are used again: others are new pages each time."""
+    return <void *><uintptr_t>made.address
 
 
 cdef int _check(int ret, error *err) except -1:
     if ret:
-        raise MemoryError(err.msg.decode())
+        raise (MemoryError if ret == -ENOMEM else ValueError)(err.msg.decode())
     return 0
 
 
-def number(list keys, size_t nr):
+cdef _picked(buffer, int width, size_t offset, size_t nr_from, at, size_t nr):
+    made = _new(nr * width)
+    cdef _Borrowed values = _Borrowed(buffer, offset, nr_from, 8 * width)
+    pick_values(width, values.at(offset * width), <uint16_t *>_at(at), nr, _at(made))
+    return made
+
+
+cdef _picked_bits(buffer, size_t offset, size_t nr_from, at, size_t nr):
     cdef error err
-    cdef group_key of[GROUPED_KEYS_MOST]
-    cdef bytearray low = _new(nr), high = _new(nr)
-    cdef _Borrowed values, valid
-    held = []
-    assert len(keys) <= GROUPED_KEYS_MOST and nr <= GROUPED_ROWS_MOST
-    for i, (buffer, width, bits, offset) in enumerate(keys):
-        values, valid = _Borrowed(buffer, offset, nr, 8 * width), _Borrowed(bits, offset, nr, 1)
-        held += [values, valid]
-        of[i].values, of[i].width = values.at(0), width
-        of[i].valid, of[i].offset = <const uint8_t *>valid.at(0), offset
-    _check(group_rows(of, <int>len(keys), nr, <uint8_t *>PyByteArray_AsString(low),
-                      <uint8_t *>PyByteArray_AsString(high), &err), &err)
-    return low, high
+    made = _new((nr + 7) // 8)
+    cdef _Borrowed bits = _Borrowed(buffer, offset, nr_from, 1)
+    _check(pick_bits(<uint8_t *>bits.at(0), offset, nr_from, <uint16_t *>_at(at), nr,
+                     <uint8_t *>_at(made), &err), &err)
+    return made
+
+
+cdef class Groups:
+    cdef groups to
+    cdef object number, place, _first, _rows
+
+    def __cinit__(self, list keys, size_t nr):
+        cdef error err
+        cdef group_key of[GROUPED_KEYS_MOST]
+        cdef _Borrowed values, valid
+        held = []
+        if nr > GROUPED_ROWS_MOST or len(keys) > GROUPED_KEYS_MOST:
+            raise ValueError(f"{nr} rows with {len(keys)} keys")
+        for i, (buffer, width, bits, offset) in enumerate(keys):
+            values, valid = _Borrowed(buffer, offset, nr, 8 * width), _Borrowed(bits, offset, nr, 1)
+            held += [values, valid]
+            of[i].values, of[i].width = values.at(0), width
+            of[i].valid, of[i].offset = <const uint8_t *>valid.at(0), offset
+        self.number, self.place = _new(nr * sizeof(uint16_t)), _new(nr * sizeof(uint16_t))
+        self._first, self._rows = _new(nr * sizeof(uint16_t)), _new(nr * sizeof(uint32_t))
+        self.to.nr = nr
+        self.to.number, self.to.place = <uint16_t *>_at(self.number), <uint16_t *>_at(self.place)
+        self.to.first, self.to.rows = <uint16_t *>_at(self._first), <uint32_t *>_at(self._rows)
+        _check(group_rows(of, <int>len(keys), &self.to, &err), &err)
+
+    def __len__(self):
+        return self.to.nr_groups
+
+    @property
+    def rows(self):
+        return self._rows.slice(0, self.to.nr_groups * sizeof(uint32_t))
+
+    def numbers(self):
+        low, high = _new(self.to.nr), _new(self.to.nr)
+        split_numbers(self.to.number, self.to.nr, <uint8_t *>_at(low), <uint8_t *>_at(high))
+        return low, high
+
+    def keys(self, buffer, int width, size_t offset):
+        return _picked(buffer, width, offset, self.to.nr, self._first, self.to.nr_groups)
+
+    def key_bits(self, buffer, size_t offset):
+        return _picked_bits(buffer, offset, self.to.nr, self._first, self.to.nr_groups)
+
+    def values(self, buffer, int width, size_t offset):
+        return _picked(buffer, width, offset, self.to.nr, self.place, self.to.nr)
+
+    def bits(self, buffer, size_t offset):
+        return _picked_bits(buffer, offset, self.to.nr, self.place, self.to.nr)
+
+    def differences(self, buffer, size_t offset, valid):
+        cdef differences to
+        cdef size_t nr = self.to.nr
+        values = self.values(buffer, sizeof(uint64_t), offset)
+        cdef _Borrowed bits = _Borrowed(valid, 0, nr, 1)
+        high = _new(nr * sizeof(uint32_t))
+        made = [_new(nr) for _ in range(GROUPED_LOW_BYTES)]
+        for i, one in enumerate(made):
+            to.low[i] = <uint8_t *>_at(one)
+        to.high = <uint32_t *>_at(high)
+        to.valid = <const uint8_t *>bits.at(0)
+        group_differences(<uint64_t *>_at(values), self.to.rows, self.to.nr_groups, nr, &to)
+        return [*made, high]
 
 
 cdef class Order:
-    cdef size_t nr
-    cdef bytearray place, first
+    cdef size_t nr, nr_groups
+    cdef object number, place
+    cdef _Borrowed rows
 
-    def __cinit__(self, low, high, size_t nr):
+    def __cinit__(self, low, high, rows, size_t nr_groups, size_t nr):
         cdef error err
         cdef _Borrowed low_of = _Borrowed(low, 0, nr, 8), high_of = _Borrowed(high, 0, nr, 8)
         if nr > GROUPED_ROWS_MOST:
             raise ValueError(f"{nr:,} rows in one batch; the limit is {GROUPED_ROWS_MOST:,}")
-        self.nr = nr
-        self.place, self.first = _new(nr * sizeof(uint16_t)), _new(nr)
-        _check(group_order(<uint8_t *>low_of.at(0), <uint8_t *>high_of.at(0), nr, self.places(),
-                           self.firsts(), &err), &err)
+        self.nr, self.nr_groups = nr, nr_groups
+        self.rows = _Borrowed(rows, 0, nr_groups, 32)
+        self.number, self.place = _new(nr * sizeof(uint16_t)), _new(nr * sizeof(uint16_t))
+        _check(order_rows(<uint8_t *>low_of.at(0), <uint8_t *>high_of.at(0),
+                          <uint32_t *>self.rows.at(0), nr_groups, nr, <uint16_t *>_at(self.number),
+                          <uint16_t *>_at(self.place), &err), &err)
 
-    cdef uint16_t *places(self) noexcept:
-        return <uint16_t *>PyByteArray_AsString(self.place)
+    def keys(self, buffer, int width, size_t offset):
+        return _picked(buffer, width, offset, self.nr_groups, self.number, self.nr)
 
-    cdef uint8_t *firsts(self) noexcept:
-        return <uint8_t *>PyByteArray_AsString(self.first)
+    def key_bits(self, buffer, size_t offset):
+        return _picked_bits(buffer, offset, self.nr_groups, self.number, self.nr)
 
-    def group(self, buffer, int width, size_t offset):
-        cdef bytearray made = _new(self.nr * width)
-        cdef _Borrowed values = _Borrowed(buffer, offset, self.nr, 8 * width)
-        group_values(width, values.at(offset * width), self.places(), self.nr,
-                     PyByteArray_AsString(made))
-        return made
+    def values(self, buffer, int width):
+        return _picked(buffer, width, 0, self.nr, self.place, self.nr)
 
-    def ungroup(self, buffer, int width):
-        cdef bytearray made = _new(self.nr * width)
-        cdef _Borrowed values = _Borrowed(buffer, 0, self.nr, 8 * width)
-        ungroup_values(width, values.at(0), self.places(), self.nr, PyByteArray_AsString(made))
-        return made
+    def bits(self, buffer):
+        return _picked_bits(buffer, 0, self.nr, self.place, self.nr)
 
-    def group_bits(self, buffer, size_t offset):
-        cdef bytearray made = _bitmap(self.nr)
-        cdef _Borrowed bits = _Borrowed(buffer, offset, self.nr, 1)
-        group_bits(<uint8_t *>bits.at(0), offset, self.places(), self.nr,
-                   <uint8_t *>PyByteArray_AsString(made))
-        return made
-
-    def ungroup_bits(self, buffer):
-        cdef bytearray made = _bitmap(self.nr)
-        cdef _Borrowed bits = _Borrowed(buffer, 0, self.nr, 1)
-        ungroup_bits(<uint8_t *>bits.at(0), 0, self.places(), self.nr,
-                     <uint8_t *>PyByteArray_AsString(made))
-        return made
-
-    def differences(self, bytearray grouped, valid):
-        cdef differences to
-        cdef _Borrowed bits = _Borrowed(valid, 0, self.nr, 1)
-        cdef bytearray high = _new(self.nr * sizeof(uint32_t))
-        made = [_new(self.nr) for _ in range(GROUPED_LOW_BYTES)]
-        for i, one in enumerate(made):
-            to.low[i] = <uint8_t *>PyByteArray_AsString(one)
-        to.high = <uint32_t *>PyByteArray_AsString(high)
-        to.valid = <const uint8_t *>bits.at(0)
-        group_differences(<uint64_t *>PyByteArray_AsString(grouped), self.firsts(), self.nr, &to)
-        return [*made, high]
-
-    def values(self, list stored, valid):
+    def sums(self, list stored, valid):
         cdef differences of
-        cdef bytearray made = _new(self.nr * sizeof(uint64_t))
+        made = _new(self.nr * sizeof(uint64_t))
         cdef _Borrowed bits = _Borrowed(valid, 0, self.nr, 1), one
         held = []
         for i in range(GROUPED_LOW_BYTES):
@@ -168,6 +200,6 @@ cdef class Order:
         one = _Borrowed(stored[GROUPED_LOW_BYTES], 0, self.nr, 32)
         of.high = <uint32_t *>one.at(0)
         of.valid = <const uint8_t *>bits.at(0)
-        ungroup_differences(&of, self.places(), self.firsts(), self.nr,
-                            <uint64_t *>PyByteArray_AsString(made))
-        return made
+        ungroup_differences(&of, <uint32_t *>self.rows.at(0), self.nr_groups, self.nr,
+                            <uint64_t *>_at(made))
+        return self.values(made, sizeof(uint64_t))

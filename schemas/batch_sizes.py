@@ -134,6 +134,16 @@ def _metadata(source: pa.NativeFile, at: int) -> tuple[bytes, int]:
     return _read(source, at + 8, nr), at + 8 + nr
 
 
+def of_message(data: bytes) -> Size:
+    """The size of the batch in a message of its own. Raises struct.error if it is damaged."""
+    source = pa.BufferReader(data)
+    about, body = _metadata(source, 0)
+    size, _ = _message(source, body, about)
+    if size is None:
+        raise struct.error("a message without a batch")
+    return size
+
+
 def of_file(source: pa.NativeFile) -> list[Size]:
     """The sizes in a file with a footer, in its order. Raises struct.error if it is damaged."""
     end = source.size() - 10  # of the footer; then its size, and the magic

@@ -95,11 +95,11 @@ def _merged(file: TableFile, name: str) -> bytes | None:
     if file.nr_batches <= 1 + 2 * file.num_rows // most:
         return None
     sink = io.BytesIO()
-    schema = form.schema.with_metadata(file.metadata)
+    schema = form.file_schema(file.metadata)
     with pa.ipc.new_file(sink, schema, options=WRITTEN) as out:
         for batch in in_batches_of(most, file.batches()):
-            for stored in form.stored(batch, most):
-                out.write_batch(stored)
+            for stored, about in form.stored(batch, most):
+                out.write_batch(stored, about)
     return sink.getvalue()
 
 

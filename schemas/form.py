@@ -8,24 +8,38 @@ Tables that TOML gives `group` columns are stored in groups of rows that are equ
     ts_high             the value before it in its group; the upper 32 bits
     all others          values as they are, one group after the other
 
-See grouped.h. A batch in groups has at most BATCH_ROWS rows.
+The `group` columns are no columns of the file. The metadata of each batch have its group table:
+their values, and the number of rows of each group. See grouped.h. A batch in groups has at most
+BATCH_ROWS rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import struct
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from pagetape.schemas import TABLES, Column, Table
-from pagetape.schemas._grouped import LOW_BYTES, ROWS_MOST, Order, number
+from pagetape.schemas import TABLES, Column, Table, batch_sizes
+from pagetape.schemas._grouped import LOW_BYTES, ROWS_MOST, Groups, Order
 
 BATCH_ROWS = ROWS_MOST  # most rows of a batch in groups
 
 # How every file of a table is written. Threads would wake for each batch of an idle recorder.
 WRITTEN = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1), use_threads=False)
+
+# In the metadata of a file the schema of its group tables, in those of a batch its group table:
+# messages of Arrow IPC in base64, as metadata are text.
+_GROUPS_KEY = b"pagetape.groups"
+_LABELS_KEY = b"labels"  # of a column of the group table, as JSON; its values are their numbers
+_ROWS = pa.field("rows", pa.uint32(), nullable=False)  # of each group; the first column
+_PLAIN = pa.ipc.IpcWriteOptions()
+
+Metadata: TypeAlias = "Mapping[bytes, bytes] | None"
 
 _NUMBERS = ("group_0", "group_1")
 _MAX = (1 << 64) - 1
@@ -40,23 +54,24 @@ def _values(array: pa.Array) -> pa.Array:
     return array.indices if pa.types.is_dictionary(array.type) else array
 
 
-def _nulls(array: pa.Array) -> pa.Array:
-    """As many nulls, of the same type and labels: their order does not matter."""
-    values = pa.nulls(len(array), _values(array).type)
-    if values.type == array.type:
+def _like(array: pa.Array, values: pa.Array) -> pa.Array:
+    """Values with the labels of an array, whose numbers they have: they are not checked again."""
+    if not pa.types.is_dictionary(array.type):
         return values
-    return pa.DictionaryArray.from_arrays(values, array.dictionary)
+    return pa.DictionaryArray.from_arrays(values, array.dictionary, safe=False)
+
+
+def _nulls(array: pa.Array, nr: int) -> pa.Array:
+    """Nulls of the type and the labels of an array."""
+    return _like(array, pa.nulls(nr, _values(array).type))
 
 
 def _width(array: pa.Array) -> int:
     return int(array.type.bit_width) // 8
 
 
-def _array(
-    kind: pa.DataType, nr: int, valid: bytearray | None, values: bytearray | pa.Buffer
-) -> pa.Array:
-    buffers = [None if valid is None else pa.py_buffer(valid), pa.py_buffer(values)]
-    return pa.Array.from_buffers(kind, nr, buffers)
+def _array(kind: pa.DataType, nr: int, valid: pa.Buffer | None, values: pa.Buffer) -> pa.Array:
+    return pa.Array.from_buffers(kind, nr, [valid, values])
 
 
 class Form:
@@ -78,6 +93,19 @@ class Form:
     def schema(self) -> pa.Schema:
         return pa.schema(self.fields)
 
+    def file_schema(self, metadata: Mapping[bytes, Any]) -> pa.Schema:
+        """The schema of a file that has these metadata."""
+        return self.schema.with_metadata(dict(metadata))
+
+    def of_file(self, _: Metadata) -> Form:
+        """The form of a file with these metadata. ValueError if they are damaged."""
+        return self
+
+    @property
+    def keys(self) -> list[int]:
+        """The columns that the metadata of batches have."""
+        return []
+
     def chosen(self, columns: list[int]) -> list[int]:
         """The fields that have these columns."""
         return [i for i, column in enumerate(self.columns) if column in columns]
@@ -90,32 +118,75 @@ class Form:
         """The value of a batch's first row, from the parts of its column."""
         return parts[0][0].as_py()
 
-    def stored(self, batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
-        """A batch of the table as its file has it, in pieces of at most `most` rows."""
+    def stored(self, batch: pa.RecordBatch, most: int) -> Iterator[tuple[pa.RecordBatch, Metadata]]:
+        """A batch of the table as its file has it, with metadata, in pieces of at most `most`
+        rows."""
         for first in range(0, max(batch.num_rows, 1), most):
-            yield batch.slice(first, most)
+            yield batch.slice(first, most), None
 
-    def arrays(self, batch: pa.RecordBatch, columns: list[int]) -> list[pa.Array]:
-        """These columns from the batch of their fields. ValueError if it is not of this form."""
+    def arrays(self, batch: pa.RecordBatch, _: Metadata, columns: list[int]) -> list[pa.Array]:
+        """These columns from the batch of their fields, which has these metadata. ValueError if it
+        is not of this form."""
         found: list[pa.Array] = batch.columns[: len(columns)]
         return found
 
 
-class Grouped(Form):
-    """The form of a table with `group` columns."""
+def _key_field(column: Column) -> pa.Field:
+    """A column of the group table."""
+    if not column.labels:
+        return column.arrow.remove_metadata()
+    labels = json.dumps(column.labels)
+    return pa.field(column.name, pa.uint8(), column.null, metadata={_LABELS_KEY: labels})
 
-    def __init__(self, table: Table) -> None:
+
+class Grouped(Form):
+    """The form of a table with `group` columns. `there` is the schema of a file's group tables; it
+    may lack the last of its columns that can be null."""
+
+    def __init__(self, table: Table, there: pa.Schema | None = None) -> None:
         super().__init__(table)
         self.fields[:0] = [pa.field(name, pa.uint8(), nullable=False) for name in _NUMBERS]
         self.columns[:0] = [-1, -1]
-        self._key = [table.arrow.get_field_index(name) for name in table.group]
+        known = [_ROWS, *(_key_field(table.column(name)) for name in table.group)]
+        self._groups = pa.schema(known) if there is None else there
+        self._keys = {
+            table.arrow.get_field_index(name): i
+            for i, name in enumerate(table.group[: len(self._groups) - 1], 1)
+        }
+        whole = len(self._groups) > 0 and all(
+            one.equals(here) for one, here in zip(self._groups, known, strict=False)
+        )
+        if not whole or not all(field.nullable for field in known[len(self._groups) :]):
+            raise ValueError("other columns of groups")
+        self._labels = {
+            field.name: pa.array(json.loads(field.metadata[_LABELS_KEY]), pa.utf8())
+            for field in self._groups
+            if field.metadata
+        }
+
+    def of_file(self, metadata: Metadata) -> Form:
+        try:
+            there = pa.ipc.read_schema(pa.py_buffer(b64decode((metadata or {})[_GROUPS_KEY])))
+        except (KeyError, pa.ArrowException) as e:
+            raise ValueError("no schema of groups") from e
+        return Grouped(self.table, there)
 
     def _fields(self, column: Column) -> list[pa.Field]:
+        if column.name in self.table.group:
+            return []
         if not column.differences:
             return super()._fields(column)
         low = [pa.field(f"{column.name}_{i}", pa.uint8(), False) for i in range(LOW_BYTES)]
         low[0] = low[0].with_nullable(column.null)
         return [*low, pa.field(f"{column.name}_high", pa.uint32(), False)]
+
+    def file_schema(self, metadata: Mapping[bytes, Any]) -> pa.Schema:
+        about = b64encode(self._groups.serialize())
+        return super().file_schema({**metadata, _GROUPS_KEY: about})
+
+    @property
+    def keys(self) -> list[int]:
+        return list(self._keys)
 
     def chosen(self, columns: list[int]) -> list[int]:
         return [0, 1, *super().chosen(columns)]
@@ -128,45 +199,96 @@ class Grouped(Form):
         folded = high << 32 | int.from_bytes(low, "little")
         return (folded >> 1 ^ -(folded & 1)) & _MAX
 
-    def stored(self, batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
-        for piece in super().stored(batch, min(most, BATCH_ROWS)):
+    def stored(self, batch: pa.RecordBatch, most: int) -> Iterator[tuple[pa.RecordBatch, Metadata]]:
+        for piece, _ in super().stored(batch, min(most, BATCH_ROWS)):
             yield self._grouped(piece)
 
-    def _grouped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _grouped(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Metadata]:
         nr = batch.num_rows
-        key = [_values(batch.column(i)) for i in self._key]
-        key_parts = [(one.buffers()[1], _width(one), _bits(one), one.offset) for one in key]
-        numbers = number(key_parts, nr)
-        order = Order(*numbers, nr)
-        arrays = [_array(pa.uint8(), nr, None, one) for one in numbers]
-        for column, array in zip(self.table.columns, batch.columns, strict=True):
-            arrays += self._stored(order, column, array)
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        key = [_values(batch.column(i)) for i in self._keys]
+        # A column of nulls tells no groups apart.
+        known = [one for one in key if one.null_count < nr]
+        groups = Groups(
+            [(one.buffers()[1], _width(one), _bits(one), one.offset) for one in known], nr
+        )
+        arrays = [_array(pa.uint8(), nr, None, one) for one in groups.numbers()]
+        for i, column in enumerate(self.table.columns):
+            if column.name not in self.table.group:
+                arrays += self._stored(groups, column, batch.column(i))
+        table = [_array(pa.uint32(), len(groups), None, groups.rows)]
+        table += [self._of_groups(groups, one) for one in key]
+        about = pa.RecordBatch.from_arrays(table, schema=self._groups).serialize()
+        stored = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        return stored, {_GROUPS_KEY: b64encode(about)}
 
     @staticmethod
-    def _stored(order: Order, column: Column, array: pa.Array) -> list[pa.Array]:
+    def _of_groups(groups: Groups, key: pa.Array) -> pa.Array:
+        """A column of the group table."""
+        bits = _bits(key)
+        if key.null_count == len(key) > 0:
+            return pa.nulls(len(groups), key.type)
+        valid = None if bits is None else groups.key_bits(bits, key.offset)
+        values = groups.keys(key.buffers()[1], _width(key), key.offset)
+        return _array(key.type, len(groups), valid, values)
+
+    @staticmethod
+    def _stored(groups: Groups, column: Column, array: pa.Array) -> list[pa.Array]:
         """A column in the order of groups."""
         nr, values = len(array), _values(array)
         if array.null_count == nr and not column.differences:
-            return [_nulls(array)]
+            return [_nulls(array, nr)]
         bits = _bits(values)
-        valid = None if bits is None else order.group_bits(bits, values.offset)
-        grouped = order.group(values.buffers()[1], _width(values), values.offset)
+        valid = None if bits is None else groups.bits(bits, values.offset)
         if column.differences:
-            *low, high = order.differences(grouped, valid)
+            *low, high = groups.differences(values.buffers()[1], values.offset, valid)
             made = [_array(pa.uint8(), nr, None, one) for one in low]
             made[0] = _array(pa.uint8(), nr, valid, low[0])
             return [*made, _array(pa.uint32(), nr, None, high)]
-        made_values = _array(values.type, nr, valid, grouped)
-        if not column.labels:
-            return [made_values]
-        return [pa.DictionaryArray.from_arrays(made_values, array.dictionary)]
+        grouped = groups.values(values.buffers()[1], _width(values), values.offset)
+        return [_like(array, _array(values.type, nr, valid, grouped))]
 
-    def arrays(self, batch: pa.RecordBatch, columns: list[int]) -> list[pa.Array]:
+    def _table(self, metadata: Metadata) -> pa.RecordBatch:
+        """The group table of a batch. ValueError if it is damaged."""
+        try:
+            message = b64decode((metadata or {})[_GROUPS_KEY])
+            size = batch_sizes.of_message(message)
+            if size.decoded > len(message):
+                raise ValueError("its groups are compressed")
+            table = pa.ipc.read_record_batch(pa.py_buffer(message), self._groups)
+            table.validate(full=True)
+        except (KeyError, struct.error, pa.ArrowException) as e:
+            raise ValueError("its groups are missing, or no table") from e
+        for field, array in zip(self._groups, table.columns, strict=True):
+            if array.null_count and not field.nullable:
+                raise ValueError(f"nulls in column '{field.name}' of its groups")
+        return table
+
+    def arrays(
+        self, batch: pa.RecordBatch, metadata: Metadata, columns: list[int]
+    ) -> list[pa.Array]:
         low, high, *fields = batch.columns
-        order = Order(low.buffers()[1], high.buffers()[1], batch.num_rows)
+        nr, table = batch.num_rows, self._table(metadata)
+        rows = table.column(0).buffers()[1]
+        order = Order(low.buffers()[1], high.buffers()[1], rows, table.num_rows, nr)
         there = iter(fields)
-        return [self._in_time(order, self.table.columns[i], there) for i in columns]
+        return [
+            self._key(order, nr, self.table.columns[i], table.column(self._keys[i]))
+            if i in self._keys
+            else self._in_time(order, self.table.columns[i], there)
+            for i in columns
+        ]
+
+    def _key(self, order: Order, nr: int, column: Column, key: pa.Array) -> pa.Array:
+        """A column of the group table as one of `nr` rows."""
+        if column.labels:
+            # Checks the numbers of few groups, not those of all rows.
+            key = pa.DictionaryArray.from_arrays(key, self._labels[column.name])
+        if key.null_count == len(key) > 0:
+            return _nulls(key, nr)
+        values, bits = _values(key), _bits(_values(key))
+        valid = None if bits is None else order.key_bits(bits, values.offset)
+        made = order.keys(values.buffers()[1], _width(values), values.offset)
+        return _like(key, _array(values.type, nr, valid, made))
 
     @staticmethod
     def _in_time(order: Order, column: Column, there: Iterator[pa.Array]) -> pa.Array:
@@ -174,16 +296,15 @@ class Grouped(Form):
         array = next(there)
         nr, values = len(array), _values(array)
         if array.null_count == nr and not column.differences:
-            return _nulls(array)
+            return _nulls(array, nr)
         bits = _bits(values)
-        valid = None if bits is None else order.ungroup_bits(bits)
+        valid = None if bits is None else order.bits(bits)
         if column.differences:
             parts = [array, *(next(there) for _ in range(LOW_BYTES))]
             stored = [part.buffers()[1] for part in parts]
-            return _array(pa.uint64(), nr, valid, order.values(stored, bits))
-        ordered = order.ungroup(values.buffers()[1], _width(values))
-        made = _array(values.type, nr, valid, ordered)
-        return pa.DictionaryArray.from_arrays(made, array.dictionary) if column.labels else made
+            return _array(pa.uint64(), nr, valid, order.sums(stored, bits))
+        made = order.values(values.buffers()[1], _width(values))
+        return _like(array, _array(values.type, nr, valid, made))
 
 
 @cache

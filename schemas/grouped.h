@@ -2,11 +2,12 @@
 /*
  * grouped.h - rows in groups, as a tape stores its event tables.
  *
- * Rows with equal keys (kind, CPU, order, migratetype) are a group. Stored rows stand
- * group by group, in the order of time within each: values that hardly change stand
- * together, and a time or a frame number is a small difference from the one before it.
- * One number per row, in the order of time, says which group is next. That restores the
- * order exactly, also of rows with equal times.
+ * Rows with equal keys (kind, CPU, order, ...) are a group. Stored rows stand group by
+ * group, in the order of time within each: values that hardly change stand together, and
+ * a time or a frame number is a small difference from the one before it. The keys are
+ * stored once for each group, with its number of rows. One number per row, in the order of
+ * time, says which group is next. That restores the order exactly, also of rows with equal
+ * times.
  *
  * A grouped batch has at most GROUPED_ROWS_MOST rows, so a group's number has two bytes.
  * Each byte of the numbers and of the low halves of differences is a column of its own.
@@ -23,11 +24,12 @@
 
 enum {
 	GROUPED_ROWS_MOST = 1 << 16,
-	GROUPED_KEYS_MOST = 4,
-	GROUPED_LOW_BYTES = 4, /* of a difference, each a column */
+	GROUPED_KEYS_MOST = 16,
+	GROUPED_KEY_BITS_MOST = 128, /* of all keys; nulls take one more bit than values */
+	GROUPED_LOW_BYTES = 4,       /* of a difference, each a column */
 };
 
-/* A column of the key: integers of one or two bytes. */
+/* A column of the key: integers of one, two or four bytes. */
 struct group_key {
 	const void *values;
 	int width; /* bytes of a value */
@@ -35,28 +37,36 @@ struct group_key {
 	size_t offset; /* of the first row, in both */
 };
 
-/*
- * Number the groups in the order of their first rows: the low and the high byte of each
- * row's group. -ENOMEM, or -EINVAL for more than GROUPED_ROWS_MOST rows.
- */
-int group_rows(const struct group_key *keys, int nr_keys, size_t nr, uint8_t *low, uint8_t *high,
-	       struct error *err);
+/* The groups of a batch, numbered in the order of their first rows. */
+struct groups {
+	size_t nr; /* rows */
+	size_t nr_groups;
+	uint16_t *number; /* of each row's group, in the order of time */
+	uint16_t *place;  /* in time, of each row in the order of groups */
+	uint16_t *first;  /* in time, of the first row of each group; room for `nr` groups */
+	uint32_t *rows;   /* of each group; room for `nr` */
+};
+
+/* Find the groups of `to->nr` rows. -ENOMEM, or -EINVAL for too many rows or bits of keys. */
+int group_rows(const struct group_key *keys, int nr_keys, struct groups *to, struct error *err);
+
+/* The two bytes of each number. */
+void split_numbers(const uint16_t *number, size_t nr, uint8_t *low, uint8_t *high);
 
 /*
- * The place in time of each row in the order of groups, and whether it is the first of
- * its group. `nr` is at most GROUPED_ROWS_MOST. -ENOMEM.
+ * The number of each row's group from its bytes, and the row's place in the order of groups.
+ * `rows` has the rows of `nr_groups` groups. `nr` is at most GROUPED_ROWS_MOST. -ENOMEM, or
+ * -EINVAL unless the numbers give each group its rows.
  */
-int group_order(const uint8_t *low, const uint8_t *high, size_t nr, uint16_t *place, uint8_t *first,
-		struct error *err);
+int order_rows(const uint8_t *low, const uint8_t *high, const uint32_t *rows, size_t nr_groups,
+	       size_t nr, uint16_t *number, uint16_t *place, struct error *err);
 
-/* Values of `width` bytes (1, 2, 4 or 8) from the order of time to that of groups, and back. */
-void group_values(int width, const void *from, const uint16_t *place, size_t nr, void *to);
-void ungroup_values(int width, const void *from, const uint16_t *place, size_t nr, void *to);
+/* to[i] = from[at[i]], for values of `width` bytes (1, 2, 4 or 8). */
+void pick_values(int width, const void *from, const uint16_t *at, size_t nr, void *to);
 
-/* Bitmaps likewise. The bits of `from` begin at `offset`; `to` is zeroed by the caller. */
-void group_bits(const uint8_t *from, size_t offset, const uint16_t *place, size_t nr, uint8_t *to);
-void ungroup_bits(const uint8_t *from, size_t offset, const uint16_t *place, size_t nr,
-		  uint8_t *to);
+/* Bits likewise. Those of `from` are `nr_from`, from bit `offset` on. -ENOMEM. */
+int pick_bits(const uint8_t *from, size_t offset, size_t nr_from, const uint16_t *at, size_t nr,
+	      uint8_t *to, struct error *err);
 
 /*
  * A column of differences: each value minus the one before it in its group. The first
@@ -69,10 +79,10 @@ struct differences {
 	const uint8_t *valid; /* in the order of groups, as stored */
 };
 
-/* `grouped` are the values in the order of groups. */
-void group_differences(const uint64_t *grouped, const uint8_t *first, size_t nr,
+/* `values` are in the order of groups; those beneath nulls change. */
+void group_differences(uint64_t *values, const uint32_t *rows, size_t nr_groups, size_t nr,
 		       const struct differences *to);
 
-/* Values in the order of time; 0 beneath a null. */
-void ungroup_differences(const struct differences *from, const uint16_t *place,
-			 const uint8_t *first, size_t nr, uint64_t *values);
+/* The values in the order of groups; 0 beneath a null. The rows of all groups are `nr`. */
+void ungroup_differences(const struct differences *from, const uint32_t *rows, size_t nr_groups,
+			 size_t nr, uint64_t *values);

@@ -32,7 +32,7 @@ import pyarrow as pa
 
 from pagetape.schemas import Column, Table, batch_sizes
 from pagetape.schemas.batch_sizes import MAGIC, Size
-from pagetape.schemas.form import Form, form_of, plain_form
+from pagetape.schemas.form import Form, Metadata, form_of, plain_form
 
 # Limits of decoded bytes. Rows of zeros compress by 5,000 and more, those of recordings do not.
 _RATIO = 1024  # decoded bytes per byte of the file, ...
@@ -225,7 +225,7 @@ def check_regular(path: Path) -> None:
 
 def _open_arrow(source: pa.NativeFile, columns: list[int] | None = None) -> _Reader:
     """A reader of the given columns, or all. A file without a footer is read as a stream."""
-    options = pa.ipc.IpcReadOptions(included_fields=columns)
+    options = pa.ipc.IpcReadOptions(included_fields=columns, use_threads=False)
     try:
         try:
             return pa.ipc.open_file(source, options=options)
@@ -265,7 +265,7 @@ class TableFile:
         self.torn = isinstance(reader, pa.ipc.RecordBatchStreamReader)
         self.metadata = reader.schema.metadata
         self._form = self._form_of(reader.schema)
-        self._nr_columns = self._check_schema(reader.schema)
+        self._there = self._check_schema(reader.schema)
         if identity not in _known_sizes:
             _known_sizes[identity] = self._sizes()
         self._rows, self.decoded = _known_sizes[identity]
@@ -273,11 +273,16 @@ class TableFile:
     def _form_of(self, schema: pa.Schema) -> Form:
         """The form of the file, which its first field tells."""
         form = form_of(self._table.name)
-        return form if len(schema) and schema[0] == form.fields[0] else plain_form(self._table.name)
+        if not len(schema) or schema[0] != form.fields[0]:
+            return plain_form(self._table.name)
+        try:
+            return form.of_file(schema.metadata)
+        except ValueError as e:
+            raise TableError(f"is damaged: {_words(e)}") from e
 
-    def _check_schema(self, schema: pa.Schema) -> int:
-        """The number of columns; raises TableError unless the fields are the form's first ones, and
-        the columns of the missing ones are nullable."""
+    def _check_schema(self, schema: pa.Schema) -> set[int]:
+        """The columns that are there; raises TableError unless the fields are the form's first
+        ones, and those of missing columns are nullable."""
         known = self._form.fields
         try:
             names = schema.names
@@ -292,7 +297,7 @@ class TableFile:
         whole = not missing or missing[0] != self._form.columns[len(names) - 1]
         if not whole or not all(self._table.columns[i].null for i in missing):
             raise TableError(f"has other columns: {len(names)}, not {len(known)}")
-        return missing[0] if missing else len(self._table.columns)
+        return {*self._form.columns[: len(names)], *self._form.keys}
 
     def _sizes(self) -> _Sizes:
         try:
@@ -323,12 +328,12 @@ class TableFile:
             return
         while True:
             try:
-                batch = reader.read_next_batch()
+                batch, about = reader.read_next_batch_with_custom_metadata()
                 _validate(batch)
             except (StopIteration, TableError, *_UNREADABLE):
                 return
             _check_nulls(batch)
-            yield self._finished(batch, chosen)
+            yield self._finished(batch, about, chosen)
 
     def span(self, column: str) -> tuple[int, int] | None:
         """The first and the last value of a column; None without rows."""
@@ -353,7 +358,7 @@ class TableFile:
         nr = heads.num_record_batches
 
         def head(i: int) -> int:
-            batch = self._valid(heads, i)
+            batch, _ = self._valid(heads, i)
             return int(self._form.first(batch.columns)) if batch.num_rows else 0
 
         # Of the batches that begin before `first`, only the last can have such a row.
@@ -392,35 +397,39 @@ class TableFile:
 
     def _opened(self, chosen: list[int]) -> _Reader:
         """A reader of the chosen columns that the file has; of its first column if it has none."""
-        there = [i for i in chosen if i < self._nr_columns]
+        there = [i for i in chosen if i in self._there]
         return _open_arrow(self._source, self._form.chosen(there) or [0])
 
     def _read(self, reader: _Reader, i: int, chosen: list[int]) -> pa.RecordBatch:
-        return self._finished(self._valid(reader, i), chosen)
+        return self._finished(*self._valid(reader, i), chosen)
 
     @staticmethod
-    def _valid(reader: _Reader, i: int) -> pa.RecordBatch:
-        """A batch of the file."""
+    def _valid(reader: _Reader, i: int) -> tuple[pa.RecordBatch, Metadata]:
+        """A batch of the file, and its metadata."""
         try:
-            batch = reader.get_batch(i)
+            batch, about = reader.get_batch_with_custom_metadata(i)
         except _UNREADABLE as e:
             raise TableError(f"is damaged: {_words(e)}") from e
         _validate(batch)
         _check_nulls(batch)
-        return batch
+        return batch, about
 
-    def _finished(self, batch: pa.RecordBatch, chosen: list[int]) -> pa.RecordBatch:
+    def _finished(
+        self, batch: pa.RecordBatch, about: Metadata, chosen: list[int]
+    ) -> pa.RecordBatch:
         """A valid batch of the file as one of the table."""
+        there = [i for i in chosen if i in self._there]
         try:
-            there = self._form.arrays(batch, [i for i in chosen if i < self._nr_columns])
-        except ValueError as e:
-            raise TableError(f"is damaged: {e}") from e
+            found = dict(zip(there, self._form.arrays(batch, about, there), strict=True))
+        except (ValueError, pa.ArrowException) as e:
+            raise TableError(f"is damaged: {_words(e)}") from e
+        columns = self._table.columns
         arrays = [
-            self._labelled(self._table.columns[i], array)
-            for i, array in zip(chosen, there, strict=False)
+            self._labelled(columns[i], found[i])
+            if i in found
+            else self._nulls(columns[i], batch.num_rows)
+            for i in chosen
         ]
-        missing = chosen[len(arrays) :]
-        arrays += [self._nulls(self._table.columns[i], batch.num_rows) for i in missing]
         schema = pa.schema([self._table.arrow.field(i) for i in chosen])
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

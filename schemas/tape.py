@@ -104,8 +104,8 @@ class Writer:
         """Append a batch to table `name`, in pieces that readers can hold."""
         with self._explained():
             part = None if name in self._files else self._new_file(name)
-            for stored in form_of(name).stored(batch, _BATCH_ROWS):
-                self._files[name].write_batch(stored)
+            for stored, about in form_of(name).stored(batch, _BATCH_ROWS):
+                self._files[name].write_batch(stored, about)
             if part:  # the schema comes with the first batch
                 part.rename(self._place / f"{name}.arrow")
         self.nr_rows[name] += batch.num_rows
@@ -119,12 +119,9 @@ class Writer:
         path = self._place / f"{name}.part"
         path.touch(mode=0o600)
         self._sinks.append(pa.OSFile(str(path), "wb"))
+        facts = self.facts if name == "event" else None
         self._files[name] = pa.ipc.new_file(
-            self._sinks[-1],
-            form_of(name).schema.with_metadata(
-                file_metadata(self.facts if name == "event" else None)
-            ),
-            options=WRITTEN,
+            self._sinks[-1], form_of(name).file_schema(file_metadata(facts)), options=WRITTEN
         )
         return path
 

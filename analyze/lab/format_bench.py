@@ -41,10 +41,10 @@ def _took(work: Callable[[], Any]) -> float:
 
 
 def _write(form: Form, batches: list[pa.RecordBatch], path: Path) -> None:
-    with pa.ipc.new_file(str(path), form.schema, options=WRITTEN) as file:
+    with pa.ipc.new_file(str(path), form.file_schema({}), options=WRITTEN) as file:
         for batch in batches:
-            for stored in form.stored(batch, _BATCH_ROWS):
-                file.write_batch(stored)
+            for stored, about in form.stored(batch, _BATCH_ROWS):
+                file.write_batch(stored, about)
 
 
 def _rows(path: Path, name: str) -> str:

@@ -206,9 +206,9 @@ def _rows(name: str, file: pa.ipc.RecordBatchFileReader) -> pa.Table:
     """The rows of a table as they are stored, those in groups in their order."""
     if file.schema.names[:1] != ["group_0"]:
         return file.read_all()
-    form, schema = form_of(name), TABLES[name].arrow.remove_metadata()
-    batches = map(file.get_batch, range(file.num_record_batches))
-    arrays = [form.arrays(batch, list(range(len(schema)))) for batch in batches]
+    form, schema = form_of(name).of_file(file.schema.metadata), TABLES[name].arrow.remove_metadata()
+    batches = map(file.get_batch_with_custom_metadata, range(file.num_record_batches))
+    arrays = [form.arrays(batch, about, list(range(len(schema)))) for batch, about in batches]
     return pa.Table.from_batches([pa.RecordBatch.from_arrays(a, schema=schema) for a in arrays])
 
 

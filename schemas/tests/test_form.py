@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Event tables in groups: every row comes back, in its order, whatever its values are."""
 
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pagetape.schemas import TABLES, Column
-from pagetape.schemas.form import BATCH_ROWS, form_of, plain_form
+from pagetape.schemas.form import BATCH_ROWS, Grouped, form_of, plain_form
 from pagetape.schemas.tape import Tape, TapeError, Writer, file_metadata
 
 GROUPED = [name for name, table in TABLES.items() if table.group]
@@ -64,17 +65,18 @@ def big(name: str, nr: int) -> pa.RecordBatch:
 
 def test_the_most_groups_of_a_batch_come_back() -> None:
     form, batch = form_of("event"), big("event", BATCH_ROWS)
-    (stored,) = form.stored(batch, 1 << 20)
-    assert form.arrays(stored, list(range(len(batch.columns)))) == batch.columns
+    ((stored, about),) = form.stored(batch, 1 << 20)
+    assert form.arrays(stored, about, list(range(len(batch.columns)))) == batch.columns
 
 
 def test_a_sliced_batch_comes_back() -> None:
     form, batch = form_of("event"), big("event", 3 * BATCH_ROWS).slice(77, 2 * BATCH_ROWS)
     pieces = list(form.stored(batch, 1 << 20))
-    assert [one.num_rows for one in pieces] == [BATCH_ROWS] * 2
-    fields = form.chosen([1])
-    back = [form.arrays(one.select(fields), [1])[0] for one in pieces]
-    assert pa.chunked_array(back).equals(pa.chunked_array([batch["cpu"]]))
+    assert [one.num_rows for one, _ in pieces] == [BATCH_ROWS] * 2
+    fields = form.chosen([1, 2])
+    back = [form.arrays(one.select(fields), about, [1, 2]) for one, about in pieces]
+    for i, name in enumerate(("cpu", "pid")):
+        assert pa.chunked_array([one[i] for one in back]).equals(pa.chunked_array([batch[name]]))
 
 
 def test_times_of_one_instant_keep_their_order(tmp_path: Path) -> None:
@@ -85,39 +87,126 @@ def test_times_of_one_instant_keep_their_order(tmp_path: Path) -> None:
     assert [row["pid"] for row in Tape(tmp_path / "a.tape").rows("event")] == list(range(100))
 
 
-def stored(path: Path, batch: pa.RecordBatch) -> Path:
-    """A tape whose events are one stored batch."""
+def stored(path: Path, batch: pa.RecordBatch, about: Any = None) -> Path:
+    """A tape whose events are one stored batch; without its metadata, they are of version 2."""
     with Writer(path, {}):
         pass
     schema = batch.schema.with_metadata(file_metadata({}))
+    if about:
+        schema = form_of("event").file_schema(schema.metadata)
+        schema = pa.schema(list(batch.schema), schema.metadata)
     with pa.ipc.new_file(str(path / "event.arrow"), schema) as file:
-        file.write_batch(batch)
+        file.write_batch(batch, about)
     return path
 
 
+def grouped(nr: int = 2) -> tuple[pa.RecordBatch, dict[bytes, bytes]]:
+    """A stored batch of two groups, and its metadata."""
+    ((batch, about),) = form_of("event").stored(big("event", nr), 1 << 20)
+    return batch, dict(about or {})
+
+
 def test_a_batch_with_too_many_rows_is_refused(tmp_path: Path) -> None:
-    (one,) = form_of("event").stored(big("event", 2), 1 << 20)
+    one, about = grouped()
     many = one.take(pa.array([0] * (BATCH_ROWS + 1)))
     with pytest.raises(TapeError, match="is damaged: 65,537 rows in one batch"):
-        Tape(stored(tmp_path / "a.tape", many)).table("event")
+        Tape(stored(tmp_path / "a.tape", many, about)).table("event")
 
 
 @pytest.mark.parametrize("name", ["group_0", "ts_2", "pfn_high"])
 def test_a_null_in_a_part_of_a_column_is_refused(tmp_path: Path, name: str) -> None:
-    (one,) = form_of("event").stored(big("event", 2), 1 << 20)
+    one, about = grouped()
     at = one.schema.get_field_index(name)
     damaged = one.set_column(
         at, one.schema.field(at), pa.array([None, 1], one.schema.field(at).type)
     )
     with pytest.raises(TapeError, match=f"nulls in column '{name}'"):
-        Tape(stored(tmp_path / "a.tape", damaged)).table("event")
+        Tape(stored(tmp_path / "a.tape", damaged, about)).table("event")
 
 
 def test_a_file_that_ends_within_a_column_is_refused(tmp_path: Path) -> None:
-    (one,) = form_of("event").stored(big("event", 2), 1 << 20)
+    one, about = grouped()
     cut = one.select(one.schema.names[: one.schema.get_field_index("ts_2")])
     with pytest.raises(TapeError, match="has other columns: 4, not"):
-        Tape(stored(tmp_path / "a.tape", cut)).table("event")
+        Tape(stored(tmp_path / "a.tape", cut, about)).table("event")
+
+
+def test_nullable_key_columns_at_the_end_may_be_missing(tmp_path: Path) -> None:
+    """As in a tape of an older pagetape, whose rows have no such column."""
+    known = form_of("event")._groups  # type: ignore[attr-defined]
+    form = Grouped(TABLES["event"], pa.schema(list(known)[:-1]))
+    path = tmp_path / "a.tape"
+    with Writer(path, {}):
+        pass
+    with pa.ipc.new_file(str(path / "event.arrow"), form.file_schema(file_metadata({}))) as file:
+        for batch, about in form.stored(big("event", 3), 1 << 20):
+            file.write_batch(batch, about)
+    there = Tape(path).table("event")
+    assert there["gfp_flags"].null_count == 3
+    assert there == pa.Table.from_batches([big("event", 3)])
+
+
+def group_table(**columns: Any) -> bytes:
+    """The group table of grouped(), with other columns."""
+    schema = form_of("event")._groups  # type: ignore[attr-defined]
+    rows = {field.name: [None] * 2 for field in schema}
+    rows |= {"rows": [1, 1], "kind": [0, 0], "cpu": [0, 1]} | columns
+    fields = [field.with_nullable(True) for field in schema]
+    arrays = [pa.array(rows[field.name], field.type) for field in schema]
+    return b64encode(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)).serialize())
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        (group_table(rows=[1, 2]), "the groups of 2 rows have another number of rows"),
+        (group_table(rows=[2, 0]), "the groups of 2 rows have another number of rows"),
+        (group_table(rows=[1, 1 << 31]), "the groups of 2 rows have another number of rows"),
+        (group_table(kind=[0, 99]), "99"),
+        (group_table(cpu=[None, 1]), "nulls in column 'cpu' of its groups"),
+        (group_table()[:400], "its groups are missing, or no table"),
+        (group_table()[:5], "base64"),
+        (b"", "its groups are missing, or no table"),
+        (b64encode(bytes(64)), "its groups are missing, or no table"),
+    ],
+)
+def test_a_damaged_group_table_is_refused(tmp_path: Path, table: bytes, why: str) -> None:
+    one, about = grouped()
+    (key,) = about
+    path = stored(tmp_path / "a.tape", one, {key: table})
+    with pytest.raises(TapeError, match=f"table 'event' is damaged: .*{why}") as found:
+        Tape(path).table("event")
+    assert "\n" not in str(found.value)
+
+
+def test_a_compressed_group_table_is_refused(tmp_path: Path) -> None:
+    one, about = grouped()
+    (key,) = about
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    schema = form_of("event")._groups  # type: ignore[attr-defined]
+    arrays = [pa.array([0] * 70_000, field.type) for field in schema]
+    table = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema, options=options) as file:
+        file.write_batch(table)
+    _, message = list(pa.ipc.MessageReader.open_stream(sink.getvalue()))
+    message = message.serialize()
+    path = stored(tmp_path / "a.tape", one, {key: b64encode(message)})
+    with pytest.raises(TapeError, match="its groups are compressed"):
+        Tape(path).table("event")
+
+
+def test_the_groups_of_another_table_are_refused(tmp_path: Path) -> None:
+    one, _ = grouped()
+    path = stored(tmp_path / "a.tape", one)
+    with pytest.raises(TapeError, match="is damaged: no schema of groups"):
+        Tape(path).table("event")
+    groups = b64encode(pa.schema([pa.field("rows", pa.uint32(), False)]).serialize())
+    schema = one.schema.with_metadata(file_metadata({}) | {b"pagetape.groups": groups})
+    with pa.ipc.new_file(str(path / "event.arrow"), schema) as file:
+        file.write_batch(one)
+    with pytest.raises(TapeError, match="is damaged: other columns of groups"):
+        Tape(path).table("event")
 
 
 def test_events_of_version_2_are_not_in_groups(tmp_path: Path) -> None:

@@ -17,49 +17,73 @@ static uint64_t any(uint64_t below)
 	return (random_state >> 33) % below;
 }
 
-static uint8_t low[ROWS], high[ROWS], first[ROWS];
-static uint16_t place[ROWS];
+static uint8_t low[ROWS], high[ROWS];
+static uint16_t number[ROWS], place[ROWS], first_row[ROWS], back[ROWS], again[ROWS];
+static uint32_t rows[ROWS];
+static struct groups of = {ROWS, 0, number, place, first_row, rows};
 
 /* Rows of random groups; some keys are null. */
 static void grouped(unsigned kinds, unsigned cpus)
 {
 	static uint8_t kinds_of[3 + ROWS], valid_of[ROWS / 8 + 2], valid[ROWS / 8 + 1];
 	static uint16_t cpu[ROWS];
+	static uint32_t flags[ROWS];
 	struct group_key keys[] = {
 		{.values = kinds_of, .width = 1, .valid = valid_of, .offset = 3},
 		{.values = cpu, .width = 2},
+		{.values = flags, .width = 4, .valid = valid},
+		{.values = flags, .width = 4},
 	};
 	uint8_t *kind = kinds_of + 3;
-	uint16_t last = 0;
+	size_t group = 0, end = 0;
 
 	memset(valid, 0, sizeof(valid));
 	memset(valid_of, 0, sizeof(valid_of));
 	for (size_t i = 0; i < ROWS; i++) {
-		kind[i] = (uint8_t)any(kinds);
+		kind[i] = (uint8_t)any(kinds); /* also beneath a null */
 		cpu[i] = (uint16_t)any(cpus);
-		if (any(8)) {
-			set_valid(valid, i);
+		flags[i] = UINT32_MAX - cpu[i];
+		set_valid(valid, i);
+		if (any(8))
 			set_valid(valid_of, 3 + i);
-		} else {
-			kind[i] = 0;
-		}
 	}
-	check(!group_rows(keys, 2, ROWS, low, high, NULL));
-	check(!group_order(low, high, ROWS, place, first, NULL));
+	check(!group_rows(keys, 4, &of, NULL));
 
 	/* Each row has one place, rows of a group stand in the order of time, and are equal. */
 	for (size_t i = 0; i < ROWS; i++) {
-		check(first[i] == (i == 0 || low[place[i]] != low[place[i - 1]] ||
-				   high[place[i]] != high[place[i - 1]]));
-		check(first[i] || place[i - 1] < place[i]);
-		check(first[i] ||
-		      (kind[place[i]] == kind[place[i - 1]] && cpu[place[i]] == cpu[place[i - 1]] &&
-		       is_valid(valid, place[i]) == is_valid(valid, place[i - 1])));
-		if (first[i] && i) {
-			check(place[i] > last); /* numbered by their first rows */
-			last = place[i];
+		bool begins = i == end;
+
+		if (begins) {
+			check(place[i] == first_row[group] && rows[group]);
+			check(!group || first_row[group] > first_row[group - 1]);
+			end += rows[group++];
 		}
+		check(number[place[i]] == group - 1);
+		check(begins || place[i - 1] < place[i]);
+		check(begins ||
+		      (is_valid(valid_of, 3 + place[i]) == is_valid(valid_of, 3 + place[i - 1]) &&
+		       (!is_valid(valid_of, 3 + place[i]) ||
+			kind[place[i]] == kind[place[i - 1]]) &&
+		       cpu[place[i]] == cpu[place[i - 1]]));
 	}
+	check(group == of.nr_groups && end == ROWS);
+	split_numbers(number, ROWS, low, high);
+	check(!order_rows(low, high, rows, group, ROWS, again, back, NULL));
+	for (size_t i = 0; i < ROWS; i++)
+		check(again[i] == number[i] && back[place[i]] == i);
+}
+
+/* Rows that differ in a key, a null or the upper bits of a key are of different groups. */
+static void groups_are_those_of_the_keys(void)
+{
+	static const uint32_t keys[] = {0, 1, 1u << 31, 1, 0, 0};
+	uint8_t valid = 0x1f;
+	struct group_key key = {.values = keys, .width = 4, .valid = &valid};
+	struct groups some = {6, 0, number, place, first_row, rows};
+
+	check(!group_rows(&key, 1, &some, NULL) && some.nr_groups == 4);
+	check(number[0] == 0 && number[1] == 1 && number[2] == 2);
+	check(number[3] == 1 && number[4] == 0 && number[5] == 3);
 }
 
 static void rows_of_a_group_stand_together_in_the_order_of_time(void)
@@ -72,24 +96,27 @@ static void rows_of_a_group_stand_together_in_the_order_of_time(void)
 static void values_come_back(void)
 {
 	static uint64_t in[ROWS], between[ROWS], out[ROWS];
-	static uint8_t bits[ROWS / 8 + 2], there[ROWS / 8 + 1], back[ROWS / 8 + 1];
+	static uint8_t bits[ROWS / 8 + 2], there[ROWS / 8 + 1], out_bits[ROWS / 8 + 1];
 
 	grouped(6, 50);
 	for (int width = 1; width <= 8; width *= 2) {
 		for (size_t i = 0; i < ROWS; i++)
 			in[i] = random_state * (i + 1);
-		group_values(width, in, place, ROWS, between);
-		ungroup_values(width, between, place, ROWS, out);
+		pick_values(width, in, place, ROWS, between);
+		pick_values(width, between, back, ROWS, out);
 		check(!memcmp(in, out, (size_t)width * ROWS));
 	}
 	for (size_t i = 0; i < sizeof(bits); i++)
 		bits[i] = (uint8_t)any(256);
-	memset(there, 0, sizeof(there));
-	memset(back, 0, sizeof(back));
-	group_bits(bits, 3, place, ROWS, there);
-	ungroup_bits(there, 0, place, ROWS, back);
+	for (size_t offset = 0; offset < 9; offset++) {
+		check(!pick_bits(bits, offset, ROWS, place, ROWS - offset, there, NULL));
+		for (size_t i = 0; i < ROWS - offset; i++)
+			check(is_valid(there, i) == is_valid(bits, offset + place[i]));
+	}
+	check(!pick_bits(bits, 3, ROWS, place, ROWS, there, NULL));
+	check(!pick_bits(there, 0, ROWS, back, ROWS, out_bits, NULL));
 	for (size_t i = 0; i < ROWS; i++)
-		check(is_valid(back, i) == is_valid(bits, 3 + i));
+		check(is_valid(out_bits, i) == is_valid(bits, 3 + i));
 }
 
 /* What a pfn beyond 2^32, a pause of an hour or a clock that was set back would need. */
@@ -99,10 +126,10 @@ static void differences_of_any_size_come_back(void)
 	static uint64_t in[ROWS], between[ROWS], out[ROWS];
 	static uint8_t bytes[GROUPED_LOW_BYTES][ROWS], valid[ROWS / 8 + 1], stored[ROWS / 8 + 1];
 	static uint32_t top[ROWS];
-	struct differences of = {.high = top};
+	struct differences parts = {.high = top};
 
 	for (int b = 0; b < GROUPED_LOW_BYTES; b++)
-		of.low[b] = bytes[b];
+		parts.low[b] = bytes[b];
 	grouped(6, 50);
 	for (int nulls = 0; nulls < 2; nulls++) {
 		memset(valid, 0, sizeof(valid));
@@ -112,11 +139,12 @@ static void differences_of_any_size_come_back(void)
 			if (!nulls || any(3))
 				set_valid(valid, i);
 		}
-		group_bits(valid, 0, place, ROWS, stored);
-		of.valid = nulls ? stored : NULL;
-		group_values(8, in, place, ROWS, between);
-		group_differences(between, first, ROWS, &of);
-		ungroup_differences(&of, place, first, ROWS, out);
+		check(!pick_bits(valid, 0, ROWS, place, ROWS, stored, NULL));
+		parts.valid = nulls ? stored : NULL;
+		pick_values(8, in, place, ROWS, between);
+		group_differences(between, rows, of.nr_groups, ROWS, &parts);
+		ungroup_differences(&parts, rows, of.nr_groups, ROWS, between);
+		pick_values(8, between, back, ROWS, out);
 		for (size_t i = 0; i < ROWS; i++)
 			check(out[i] == (is_valid(valid, i) ? in[i] : 0));
 	}
@@ -127,48 +155,67 @@ static void a_steady_column_is_bytes_of_zeros(void)
 	static uint64_t in[ROWS];
 	static uint8_t bytes[GROUPED_LOW_BYTES][ROWS];
 	static uint32_t top[ROWS];
-	struct differences of = {{bytes[0], bytes[1], bytes[2], bytes[3]}, top, NULL};
+	struct differences parts = {{bytes[0], bytes[1], bytes[2], bytes[3]}, top, NULL};
 
 	grouped(6, 2);
 	for (size_t i = 0; i < ROWS; i++)
 		in[i] = 77;
-	group_differences(in, first, ROWS, &of);
+	group_differences(in, rows, of.nr_groups, ROWS, &parts);
 	for (size_t i = 1; i < ROWS; i++)
 		check(!bytes[0][i] && !bytes[1][i] && !bytes[2][i] && !bytes[3][i] && !top[i]);
 	check(bytes[0][0] == 154); /* folded: twice, and the sign in the lowest bit */
 }
 
-static void any_numbers_give_an_order(void)
+/* Damaged numbers and rows of groups give an order, or an error. */
+static void any_numbers_give_an_order_or_none(void)
 {
 	static uint8_t seen[ROWS];
+	struct error err;
 
+	memset(rows, 0, sizeof(rows));
 	for (size_t i = 0; i < ROWS; i++) {
 		low[i] = (uint8_t)any(256);
-		high[i] = (uint8_t)any(256);
+		high[i] = (uint8_t)any(2);
+		rows[low[i] | high[i] << 8]++;
 	}
 	memset(seen, 0, sizeof(seen));
-	check(!group_order(low, high, ROWS, place, first, NULL));
+	check(!order_rows(low, high, rows, 512, ROWS, number, back, NULL));
 	for (size_t i = 0; i < ROWS; i++)
-		seen[place[i]]++;
+		seen[back[i]]++;
 	for (size_t i = 0; i < ROWS; i++)
 		check(seen[i] == 1);
-	check(!group_order(low, high, 0, place, first, NULL));
+	check(order_rows(low, high, rows, 511, ROWS, number, back, &err) < 0);
+	check(order_rows(low, high, rows, 512, ROWS - 1, number, back, &err) < 0);
+	check(order_rows(low, high, rows, 0, ROWS, number, back, &err) < 0);
+	rows[0]--;
+	check(order_rows(low, high, rows, 512, ROWS, number, back, &err) < 0);
+	rows[1]++; /* as many rows as there are, but another group has them */
+	check(order_rows(low, high, rows, 512, ROWS, number, back, &err) < 0);
+	rows[1] = UINT32_MAX;
+	check(order_rows(low, high, rows, 512, ROWS, number, back, &err) < 0);
+	check(!order_rows(low, high, NULL, 0, 0, number, back, &err));
 }
 
 static void a_batch_has_a_limit(void)
 {
+	struct groups many = {.nr = GROUPED_ROWS_MOST + 1};
+	struct group_key wide[] = {
+		{.width = 4}, {.width = 4}, {.width = 4}, {.width = 4}, {.width = 1}};
 	struct error err;
 
-	check(group_rows(NULL, 0, GROUPED_ROWS_MOST + 1, NULL, NULL, &err) < 0);
+	check(group_rows(NULL, 0, &many, &err) < 0);
+	many.nr = 0;
+	check(!group_rows(wide, 4, &many, &err) && group_rows(wide, 5, &many, &err) < 0);
 }
 
 int main(void)
 {
 	test(rows_of_a_group_stand_together_in_the_order_of_time);
+	test(groups_are_those_of_the_keys);
 	test(values_come_back);
 	test(differences_of_any_size_come_back);
 	test(a_steady_column_is_bytes_of_zeros);
-	test(any_numbers_give_an_order);
+	test(any_numbers_give_an_order_or_none);
 	test(a_batch_has_a_limit);
 	return check_done();
 }
