@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import zipfile
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -26,7 +27,7 @@ from damage import (
     special_file,
     wrapped,
 )
-from inputs import store
+from inputs import GROUP_TABLE, GROUPS, store
 
 from pagetape.schemas import TABLES
 
@@ -44,9 +45,15 @@ def _table_file(tape: Path, random: Random) -> Path:
 
 
 def _load(path: Path) -> pa.Table:
-    """The table of a good file; of one without a footer, as far as it goes."""
+    """The table of a good file; of one without a footer, as far as it goes. Of a table in groups,
+    it is the first batch."""
     try:
-        return pa.ipc.open_file(path).read_all().combine_chunks()
+        file = pa.ipc.open_file(path)
+        if GROUPS not in (file.schema.metadata or {}) or not file.num_record_batches:
+            return file.read_all().combine_chunks()
+        batch, about = file.get_batch_with_custom_metadata(0)
+        metadata = {**file.schema.metadata, GROUP_TABLE: about[GROUPS]}
+        return pa.Table.from_batches([batch]).replace_schema_metadata(metadata)
     except pa.ArrowInvalid:
         with path.open("rb") as file:
             file.seek(8)
@@ -293,8 +300,28 @@ def change_facts(table: pa.Table, random: Random) -> tuple[pa.Table, str]:
     return table.replace_schema_metadata(metadata), done
 
 
+def change_groups(table: pa.Table, random: Random) -> tuple[pa.Table, str]:
+    """The table of the groups of a batch: a value, or some byte of the message."""
+    metadata = dict(table.schema.metadata or {})
+    if GROUP_TABLE not in metadata:
+        return set_values(table, random)
+    message = bytearray(b64decode(metadata[GROUP_TABLE]))
+    if random.random() < 0.6:
+        schema = pa.ipc.read_schema(pa.py_buffer(b64decode(metadata[GROUPS])))
+        groups = pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(message), schema)])
+        how = random.choice((set_values, set_values, set_nulls, repeat_rows))
+        groups, done = how(groups, random)
+        (batch,) = groups.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema)]
+        message = bytearray(batch.serialize())
+    else:
+        done = random.choice((flip, blank, set_word))(message, random)
+    metadata[GROUP_TABLE] = b64encode(message)
+    return table.replace_schema_metadata(metadata), f"groups: {done}"
+
+
 TABLE_DAMAGE = (
     *(set_values,) * 8,
+    *(change_groups, change_groups),
     *(set_nulls, set_texts, set_texts, change_dictionary, change_dictionary, change_columns),
     *(change_type, repeat_rows, repeat_rows, change_facts, change_facts),
 )

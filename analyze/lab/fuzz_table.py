@@ -25,6 +25,7 @@ from damage import damage_bytes
 from damage_tape import damage_buffer, damage_table
 
 from pagetape.asking.database import Database
+from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError
 
 _ROWS = 300  # of each table
@@ -37,7 +38,10 @@ def make_small(path: Path) -> None:
     """The first rows of each table of the bundled tape, without compression."""
     inputs.plain_copy(inputs.DEMO, path, events=_ROWS)
     for file in path.glob("*.arrow"):
-        inputs.store(file, pa.ipc.open_file(file).read_all().slice(0, _ROWS))
+        table = pa.ipc.open_file(file).read_all().slice(0, _ROWS)
+        if TABLES[file.stem].group:
+            table = inputs.in_groups(file.stem, table)
+        inputs.store(file, table)
 
 
 def times(tape: Path) -> dict[str, int]:

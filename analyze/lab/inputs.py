@@ -28,11 +28,15 @@ import pyarrow as pa
 
 from pagetape import cli
 from pagetape.schemas import TABLES
+from pagetape.schemas.form import BATCH_ROWS, form_of
 from pagetape.schemas.tape import Tape, file_metadata
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "collector/tests/data"
 DEMO = ROOT / "analyze/demo/pressure.tape"
+
+GROUPS = b"pagetape.groups"  # in metadata: of a file the schema, of a batch the table
+GROUP_TABLE = b"pagetape.groups of the batch"  # in those of the schema of a stored batch
 
 _EVENTS = 4000  # of the bundled tape
 _BATCH_ROWS = 1000
@@ -71,13 +75,27 @@ def _pagetape(*words: object) -> None:
 
 
 def store(path: Path, table: pa.Table, batch_rows: int = _BATCH_ROWS) -> None:
-    """Write a table of a tape without compression; the schema has the metadata."""
+    """Write a table of a tape without compression; the schema has the metadata, and may have the
+    group table of a stored batch under GROUP_TABLE. Such a batch stays whole."""
     options = pa.ipc.IpcWriteOptions(compression=None)
+    metadata = dict(table.schema.metadata or {})
+    groups = metadata.pop(GROUP_TABLE, None)
+    table = table.replace_schema_metadata(metadata).combine_chunks()
     with (
         pa.OSFile(str(path), "wb") as file,
         pa.ipc.new_file(file, table.schema, options=options) as writer,
     ):
-        writer.write_table(table, max_chunksize=batch_rows)
+        for batch in table.to_batches(max_chunksize=batch_rows if groups is None else None):
+            writer.write_batch(batch, None if groups is None else {GROUPS: groups})
+
+
+def in_groups(name: str, table: pa.Table) -> pa.Table:
+    """The rows of a table as one stored batch, for store(); at most BATCH_ROWS."""
+    form = form_of(name)
+    (rows,) = table.combine_chunks().to_batches() or [TABLES[name].batch([])]
+    ((batch, about),) = form.stored(rows, BATCH_ROWS)
+    schema = form.file_schema({**(table.schema.metadata or {}), GROUP_TABLE: (about or {})[GROUPS]})
+    return pa.Table.from_batches([batch]).replace_schema_metadata(schema.metadata)
 
 
 def plain_copy(source: Path, target: Path, events: int | None = None) -> None:
