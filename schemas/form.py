@@ -9,7 +9,8 @@ Tables that TOML gives `group` columns are stored in groups of rows that are equ
     all others          values as they are, one group after the other
 
 The `group` columns are no columns of the file. The metadata of each batch have its group table:
-their values, and the number of rows of each group. See grouped.h. A batch in groups has at most
+their values, and the number of rows of each group. They also have the first value of the first
+column, so that a time is found without its column. See grouped.h. A batch in groups has at most
 BATCH_ROWS rows.
 """
 
@@ -35,6 +36,7 @@ WRITTEN = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1), use_threads=Fa
 # In the metadata of a file the schema of its group tables, in those of a batch its group table:
 # messages of Arrow IPC in base64, as metadata are text.
 _GROUPS_KEY = b"pagetape.groups"
+_FIRST_KEY = b"pagetape.first"  # of a batch: the first value of its first column, as text
 _LABELS_KEY = b"labels"  # of a column of the group table, as JSON; its values are their numbers
 _ROWS = pa.field("rows", pa.uint32(), nullable=False)  # of each group; the first column
 _PLAIN = pa.ipc.IpcWriteOptions()
@@ -42,7 +44,6 @@ _PLAIN = pa.ipc.IpcWriteOptions()
 Metadata: TypeAlias = "Mapping[bytes, bytes] | None"
 
 _NUMBERS = ("group_0", "group_1")
-_MAX = (1 << 64) - 1
 
 
 def _bits(array: pa.Array) -> pa.Buffer | None:
@@ -110,13 +111,15 @@ class Form:
         """The fields that have these columns."""
         return [i for i, column in enumerate(self.columns) if column in columns]
 
-    def parts(self, column: int) -> list[int]:
-        """The fields that have the values of a column."""
-        return [i for i, of in enumerate(self.columns) if of == column]
+    @property
+    def heads(self) -> list[int]:
+        """The fields from which first() has its answer."""
+        return [self.columns.index(0)]
 
-    def first(self, parts: list[pa.Array]) -> Any:
-        """The value of a batch's first row, from the parts of its column."""
-        return parts[0][0].as_py()
+    def first(self, found: tuple[pa.RecordBatch, Metadata]) -> int:
+        """The first value of the first column, which is that of time, in a batch with rows and its
+        metadata. ValueError if there is none."""
+        return int(found[0].column(0)[0].as_py())
 
     def stored(self, batch: pa.RecordBatch, most: int) -> Iterator[tuple[pa.RecordBatch, Metadata]]:
         """A batch of the table as its file has it, with metadata, in pieces of at most `most`
@@ -191,13 +194,12 @@ class Grouped(Form):
     def chosen(self, columns: list[int]) -> list[int]:
         return [0, 1, *super().chosen(columns)]
 
-    def first(self, parts: list[pa.Array]) -> Any:
-        """The first row is the first of its group, and that group the first."""
-        if len(parts) == 1:
-            return super().first(parts)
-        *low, high = (part[0].as_py() for part in parts)
-        folded = high << 32 | int.from_bytes(low, "little")
-        return (folded >> 1 ^ -(folded & 1)) & _MAX
+    @property
+    def heads(self) -> list[int]:
+        return [1]
+
+    def first(self, found: tuple[pa.RecordBatch, Metadata]) -> int:
+        return int((found[1] or {}).get(_FIRST_KEY, b""))
 
     def stored(self, batch: pa.RecordBatch, most: int) -> Iterator[tuple[pa.RecordBatch, Metadata]]:
         for piece, _ in super().stored(batch, min(most, BATCH_ROWS)):
@@ -219,7 +221,8 @@ class Grouped(Form):
         table += [self._of_groups(groups, one) for one in key]
         about = pa.RecordBatch.from_arrays(table, schema=self._groups).serialize()
         stored = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        return stored, {_GROUPS_KEY: b64encode(about)}
+        first = str(batch.column(0)[0].as_py() if nr else 0)
+        return stored, {_GROUPS_KEY: b64encode(about), _FIRST_KEY: first.encode()}
 
     @staticmethod
     def _of_groups(groups: Groups, key: pa.Array) -> pa.Array:

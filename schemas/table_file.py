@@ -23,6 +23,7 @@ import zlib
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -71,17 +72,27 @@ def _field(field: pa.Field) -> str:
     return _words(f"'{field.name}' ({field.type}{'' if field.nullable else ' not null'})")
 
 
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Report damage as a TableError."""
+    try:
+        yield
+    except (ValueError, pa.ArrowException) as e:
+        raise TableError(f"is damaged: {_words(e)}") from e
+
+
 def _validate(batch: pa.RecordBatch) -> None:
     """Raise TableError for a batch whose memory is not what its schema says."""
     where = ""
     try:
-        for name, array in zip(batch.schema.names, batch.columns, strict=True):
-            where = f" in column '{_words(name)}'"
+        for field, array in zip(batch.schema, batch.columns, strict=True):
+            where = field.name
             array.validate(full=True)
         where = ""
         batch.validate()
     except pa.ArrowException as e:
-        raise TableError(f"is damaged{where}: {_words(e)}") from e
+        column = f" in column '{_words(where)}'" if where else ""
+        raise TableError(f"is damaged{column}: {_words(e)}") from e
 
 
 def _check_nulls(batch: pa.RecordBatch) -> None:
@@ -261,7 +272,7 @@ class TableFile:
         self.bytes = self._source.size()
         if section.crc is not None and identity not in _known_sizes:
             _check_crc(self._source, section.crc)
-        reader = _open_arrow(self._source)
+        self._reader = reader = _open_arrow(self._source)
         self.torn = isinstance(reader, pa.ipc.RecordBatchStreamReader)
         self.metadata = reader.schema.metadata
         self._form = self._form_of(reader.schema)
@@ -275,10 +286,8 @@ class TableFile:
         form = form_of(self._table.name)
         if not len(schema) or schema[0] != form.fields[0]:
             return plain_form(self._table.name)
-        try:
+        with _explained():
             return form.of_file(schema.metadata)
-        except ValueError as e:
-            raise TableError(f"is damaged: {_words(e)}") from e
 
     def _check_schema(self, schema: pa.Schema) -> set[int]:
         """The columns that are there; raises TableError unless the fields are the form's first
@@ -309,7 +318,7 @@ class TableFile:
     @property
     def nr_batches(self) -> int:
         """The number of batches; not of a torn file."""
-        return int(_open_arrow(self._source).num_record_batches)
+        return int(self._reader.num_record_batches)
 
     @property
     def num_rows(self) -> int:
@@ -348,35 +357,34 @@ class TableFile:
             last = next(filter(len, (read(i).column(0) for i in reversed(range(nr)))))
         return first[0].as_py(), last[-1].as_py()
 
-    def between(self, column: str, first: int, last: int) -> tuple[int, list[pa.RecordBatch]]:
-        """The batches with values from `first` to `last` of a column by which the rows are
+    def between(self, first: int, last: int) -> tuple[int, list[pa.RecordBatch]]:
+        """The batches with values from `first` to `last` of the first column, by which the rows are
         sorted, and the number of rows before them. Only a torn file is read whole."""
         if self.torn:
-            return self._between(column, first, last)
-        (place,) = self._chosen([column])
-        heads = _open_arrow(self._source, self._form.parts(place))
+            return self._between(first, last)
+        heads = self._opened_fields(self._form.heads)
         nr = heads.num_record_batches
 
         def head(i: int) -> int:
-            batch, _ = self._valid(heads, i)
-            return int(self._form.first(batch.columns)) if batch.num_rows else 0
+            found = self._valid(heads, i)
+            with _explained():
+                return self._form.first(found) if found[0].num_rows else 0
 
         # Of the batches that begin before `first`, only the last can have such a row.
         begin = max(bisect_left(range(nr), first, key=head) - 1, 0)
         end = bisect_right(range(nr), last, key=head)
-        if begin < end:
-            read, _ = self._reading([column])
-            values = read(begin).column(0)
-            begin += not len(values) or values[-1].as_py() < first
-        whole, _ = self._reading(None)
-        return sum(self._rows[:begin]), list(map(whole, range(begin, end)))
+        read, _ = self._reading(None)
+        found = list(map(read, range(begin, end)))
+        if found and (not len(found[0]) or found[0].column(0)[-1].as_py() < first):
+            begin, found = begin + 1, found[1:]
+        return sum(self._rows[:begin]), found
 
-    def _between(self, column: str, first: int, last: int) -> tuple[int, list[pa.RecordBatch]]:
+    def _between(self, first: int, last: int) -> tuple[int, list[pa.RecordBatch]]:
         """between() for a torn file."""
         before = 0
         found: list[pa.RecordBatch] = []
         for batch in self.batches():
-            values = batch.column(column)
+            values = batch.column(0)
             if not len(values) or values[-1].as_py() < first:
                 before += 0 if found else len(values)
             elif values[0].as_py() <= last:
@@ -398,7 +406,11 @@ class TableFile:
     def _opened(self, chosen: list[int]) -> _Reader:
         """A reader of the chosen columns that the file has; of its first column if it has none."""
         there = [i for i in chosen if i in self._there]
-        return _open_arrow(self._source, self._form.chosen(there) or [0])
+        return self._opened_fields(self._form.chosen(there) or [0])
+
+    def _opened_fields(self, fields: list[int]) -> _Reader:
+        whole = len(fields) == len(self._reader.schema) and not self.torn
+        return self._reader if whole else _open_arrow(self._source, fields)
 
     def _read(self, reader: _Reader, i: int, chosen: list[int]) -> pa.RecordBatch:
         return self._finished(*self._valid(reader, i), chosen)
@@ -419,10 +431,8 @@ class TableFile:
     ) -> pa.RecordBatch:
         """A valid batch of the file as one of the table."""
         there = [i for i in chosen if i in self._there]
-        try:
+        with _explained():
             found = dict(zip(there, self._form.arrays(batch, about, there), strict=True))
-        except (ValueError, pa.ArrowException) as e:
-            raise TableError(f"is damaged: {_words(e)}") from e
         columns = self._table.columns
         arrays = [
             self._labelled(columns[i], found[i])

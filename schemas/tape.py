@@ -309,7 +309,7 @@ class Tape:
         """The batches of an event table with rows of `first` <= ts <= `last` (ns), and the number
         of rows before them. Other batches are not read, if the file has a footer."""
         with self._opened(name) as file:
-            before, batches = file.between("ts", first, last)
+            before, batches = file.between(first, last)
         return before, pa.Table.from_batches(batches, TABLES[name].arrow)
 
     @property

@@ -172,8 +172,7 @@ def group_table(**columns: Any) -> bytes:
 )
 def test_a_damaged_group_table_is_refused(tmp_path: Path, table: bytes, why: str) -> None:
     one, about = grouped()
-    (key,) = about
-    path = stored(tmp_path / "a.tape", one, {key: table})
+    path = stored(tmp_path / "a.tape", one, about | {b"pagetape.groups": table})
     with pytest.raises(TapeError, match=f"table 'event' is damaged: .*{why}") as found:
         Tape(path).table("event")
     assert "\n" not in str(found.value)
@@ -181,7 +180,6 @@ def test_a_damaged_group_table_is_refused(tmp_path: Path, table: bytes, why: str
 
 def test_a_compressed_group_table_is_refused(tmp_path: Path) -> None:
     one, about = grouped()
-    (key,) = about
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     schema = form_of("event")._groups  # type: ignore[attr-defined]
     arrays = [pa.array([0] * 70_000, field.type) for field in schema]
@@ -191,9 +189,19 @@ def test_a_compressed_group_table_is_refused(tmp_path: Path) -> None:
         file.write_batch(table)
     _, message = list(pa.ipc.MessageReader.open_stream(sink.getvalue()))
     message = message.serialize()
-    path = stored(tmp_path / "a.tape", one, {key: b64encode(message)})
+    path = stored(tmp_path / "a.tape", one, about | {b"pagetape.groups": b64encode(message)})
     with pytest.raises(TapeError, match="its groups are compressed"):
         Tape(path).table("event")
+
+
+@pytest.mark.parametrize("first", [b"", b"x", b"9" * 5000])
+def test_a_damaged_first_time_is_refused(tmp_path: Path, first: bytes) -> None:
+    one, about = grouped()
+    path = stored(tmp_path / "a.tape", one, about | {b"pagetape.first": first})
+    assert Tape(path).num_rows("event") == 2
+    with pytest.raises(TapeError, match="table 'event' is damaged") as found:
+        Tape(path).around("event", 0, 9)
+    assert "\n" not in str(found.value)
 
 
 def test_the_groups_of_another_table_are_refused(tmp_path: Path) -> None:
