@@ -118,6 +118,7 @@ class Table:
     columns: tuple[Column, ...]
     kinds: tuple[Kind, ...]
     group: tuple[str, ...]  # columns by which the stored rows are grouped: see form.py; or none
+    in_time: tuple[str, ...]  # columns of a table in groups that stay in the order of its rows
 
     @cached_property
     def arrow(self) -> pa.Schema:
@@ -178,6 +179,7 @@ def _table(data: dict[str, Any]) -> Table:
         doc=data["doc"],
         required=data["required"],
         group=tuple(data.get("group", ())),
+        in_time=tuple(data.get("in_time", ())),
         kinds=tuple(
             Kind(k["name"], k["doc"], tuple(k["tracepoints"])) for k in data.get("kind", ())
         ),

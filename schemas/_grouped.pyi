@@ -17,14 +17,13 @@ class Groups:
     def __init__(self, keys: list[tuple[Any, int, Any, int]], nr: int) -> None: ...
     def __len__(self) -> int: ...
     @property
+    def first(self) -> pa.Buffer:
+        """The first row of each group in the order of time, 16 bits."""
+    @property
     def rows(self) -> pa.Buffer:
         """The number of rows of each group, 32 bits."""
     def numbers(self) -> tuple[pa.Buffer, pa.Buffer]:
         """The low and the high bytes of the number of each row's group, in the order of time."""
-    def keys(self, buffer: Any, width: int, offset: int) -> pa.Buffer:
-        """The values of `width` bytes of each group's first row."""
-    def key_bits(self, buffer: Any, offset: int) -> pa.Buffer:
-        """The bits of a validity bitmap likewise."""
     def values(self, buffer: Any, width: int, offset: int) -> pa.Buffer:
         """Values of `width` bytes in the order of groups."""
     def bits(self, buffer: Any, offset: int) -> pa.Buffer:
@@ -40,6 +39,8 @@ class Order:
     ValueError for more than ROWS_MOST rows, for a buffer that is shorter than its rows, and unless
     the numbers give each group its rows. All results are new buffers of `nr` rows in that order.
     """
+
+    number: pa.Buffer  # of each row's group, 16 bits
 
     def __init__(self, low: Any, high: Any, rows: Any, nr_groups: int, nr: int) -> None: ...
     def keys(self, buffer: Any, width: int, offset: int) -> pa.Buffer:

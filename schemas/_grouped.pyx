@@ -124,6 +124,10 @@ cdef class Groups:
         return self.to.nr_groups
 
     @property
+    def first(self):
+        return self._first.slice(0, self.to.nr_groups * sizeof(uint16_t))
+
+    @property
     def rows(self):
         return self._rows.slice(0, self.to.nr_groups * sizeof(uint32_t))
 
@@ -131,12 +135,6 @@ cdef class Groups:
         low, high = _new(self.to.nr), _new(self.to.nr)
         split_numbers(self.to.number, self.to.nr, <uint8_t *>_at(low), <uint8_t *>_at(high))
         return low, high
-
-    def keys(self, buffer, int width, size_t offset):
-        return _picked(buffer, width, offset, self.to.nr, self._first, self.to.nr_groups)
-
-    def key_bits(self, buffer, size_t offset):
-        return _picked_bits(buffer, offset, self.to.nr, self._first, self.to.nr_groups)
 
     def values(self, buffer, int width, size_t offset):
         return _picked(buffer, width, offset, self.to.nr, self.place, self.to.nr)
@@ -161,7 +159,8 @@ cdef class Groups:
 
 cdef class Order:
     cdef size_t nr, nr_groups
-    cdef object number, place
+    cdef readonly object number
+    cdef object place
     cdef _Borrowed rows
 
     def __cinit__(self, low, high, rows, size_t nr_groups, size_t nr):

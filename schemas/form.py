@@ -3,6 +3,7 @@
 
 Tables that TOML gives `group` columns are stored in groups of rows that are equal in these:
 
+    `in_time` columns   values as they are, in the order of the rows
     group_0, group_1    the bytes of the number of each row's group, in the order of the rows
     ts_0 .. ts_3        the low bytes of a column of differences (`differences = true`), each minus
     ts_high             the value before it in its group; the upper 32 bits
@@ -19,7 +20,7 @@ from __future__ import annotations
 import json
 import struct
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -43,7 +44,8 @@ _PLAIN = pa.ipc.IpcWriteOptions()
 
 Metadata: TypeAlias = "Mapping[bytes, bytes] | None"
 
-_NUMBERS = ("group_0", "group_1")
+NUMBERS = ("group_0", "group_1")
+_ORDER = -1  # the number of no column
 
 
 def _bits(array: pa.Array) -> pa.Buffer | None:
@@ -53,6 +55,11 @@ def _bits(array: pa.Array) -> pa.Buffer | None:
 def _values(array: pa.Array) -> pa.Array:
     """The numbers of a column: those of an enum's labels."""
     return array.indices if pa.types.is_dictionary(array.type) else array
+
+
+def _numbers(key: pa.Array) -> pa.Array:
+    """Numbers that are equal where the values of a key column are."""
+    return _values(key.dictionary_encode() if pa.types.is_string(key.type) else key)
 
 
 def _like(array: pa.Array, values: pa.Array) -> pa.Array:
@@ -81,9 +88,12 @@ class Form:
     def __init__(self, table: Table) -> None:
         self.table = table
         self.fields: list[pa.Field] = []
-        self.columns: list[int] = []  # by field; -1: it tells the order of all
-        for i, column in enumerate(table.columns):
-            for field in self._fields(column):
+        self.columns: list[int] = []  # by field; _ORDER: it tells the order of all
+        self._add(range(len(table.columns)))
+
+    def _add(self, columns: Iterable[int]) -> None:
+        for i in columns:
+            for field in self._fields(self.table.columns[i]):
                 self.fields.append(field)
                 self.columns.append(i)
 
@@ -147,9 +157,13 @@ class Grouped(Form):
     may lack the last of its columns that can be null."""
 
     def __init__(self, table: Table, there: pa.Schema | None = None) -> None:
-        super().__init__(table)
-        self.fields[:0] = [pa.field(name, pa.uint8(), nullable=False) for name in _NUMBERS]
-        self.columns[:0] = [-1, -1]
+        self.table, self.fields, self.columns = table, [], []
+        places = [table.arrow.get_field_index(name) for name in table.in_time]
+        self._add(places)
+        self.fields += [pa.field(name, pa.uint8(), nullable=False) for name in NUMBERS]
+        self.columns += [_ORDER, _ORDER]
+        self._in_groups = [i for i in range(len(table.columns)) if i not in places]
+        self._add(self._in_groups)
         known = [_ROWS, *(_key_field(table.column(name)) for name in table.group)]
         self._groups = pa.schema(known) if there is None else there
         self._keys = {
@@ -192,11 +206,11 @@ class Grouped(Form):
         return list(self._keys)
 
     def chosen(self, columns: list[int]) -> list[int]:
-        return [0, 1, *super().chosen(columns)]
+        return super().chosen([_ORDER, *columns])
 
     @property
     def heads(self) -> list[int]:
-        return [1]
+        return [self.columns.index(_ORDER) + 1]
 
     def first(self, found: tuple[pa.RecordBatch, Metadata]) -> int:
         return int((found[1] or {}).get(_FIRST_KEY, b""))
@@ -207,32 +221,24 @@ class Grouped(Form):
 
     def _grouped(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Metadata]:
         nr = batch.num_rows
-        key = [_values(batch.column(i)) for i in self._keys]
+        key = [batch.column(i) for i in self._keys]
         # A column of nulls tells no groups apart.
-        known = [one for one in key if one.null_count < nr]
+        known = [_numbers(one) for one in key if one.null_count < nr]
         groups = Groups(
             [(one.buffers()[1], _width(one), _bits(one), one.offset) for one in known], nr
         )
-        arrays = [_array(pa.uint8(), nr, None, one) for one in groups.numbers()]
-        for i, column in enumerate(self.table.columns):
-            if column.name not in self.table.group:
-                arrays += self._stored(groups, column, batch.column(i))
+        arrays = [batch.column(name) for name in self.table.in_time]
+        arrays += [_array(pa.uint8(), nr, None, one) for one in groups.numbers()]
+        for i in self._in_groups:
+            if self.table.columns[i].name not in self.table.group:
+                arrays += self._stored(groups, self.table.columns[i], batch.column(i))
+        first = pa.Array.from_buffers(pa.uint16(), len(groups), [None, groups.first])
         table = [_array(pa.uint32(), len(groups), None, groups.rows)]
-        table += [self._of_groups(groups, one) for one in key]
+        table += [_values(one).take(first) for one in key]
         about = pa.RecordBatch.from_arrays(table, schema=self._groups).serialize()
         stored = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        first = str(batch.column(0)[0].as_py() if nr else 0)
-        return stored, {_GROUPS_KEY: b64encode(about), _FIRST_KEY: first.encode()}
-
-    @staticmethod
-    def _of_groups(groups: Groups, key: pa.Array) -> pa.Array:
-        """A column of the group table."""
-        bits = _bits(key)
-        if key.null_count == len(key) > 0:
-            return pa.nulls(len(groups), key.type)
-        valid = None if bits is None else groups.key_bits(bits, key.offset)
-        values = groups.keys(key.buffers()[1], _width(key), key.offset)
-        return _array(key.type, len(groups), valid, values)
+        begin = str(batch.column(0)[0].as_py() if nr else 0)
+        return stored, {_GROUPS_KEY: b64encode(about), _FIRST_KEY: begin.encode()}
 
     @staticmethod
     def _stored(groups: Groups, column: Column, array: pa.Array) -> list[pa.Array]:
@@ -269,17 +275,21 @@ class Grouped(Form):
     def arrays(
         self, batch: pa.RecordBatch, metadata: Metadata, columns: list[int]
     ) -> list[pa.Array]:
-        low, high, *fields = batch.columns
         nr, table = batch.num_rows, self._table(metadata)
+        there = iter(batch.columns)
+        found = {
+            i: next(there) for i in columns if self.table.columns[i].name in self.table.in_time
+        }
+        low, high = next(there), next(there)
         rows = table.column(0).buffers()[1]
         order = Order(low.buffers()[1], high.buffers()[1], rows, table.num_rows, nr)
-        there = iter(fields)
-        return [
-            self._key(order, nr, self.table.columns[i], table.column(self._keys[i]))
-            if i in self._keys
-            else self._in_time(order, self.table.columns[i], there)
-            for i in columns
-        ]
+        for i in columns:
+            if i in self._keys:
+                key = table.column(self._keys[i])
+                found[i] = self._key(order, nr, self.table.columns[i], key)
+            elif i not in found:
+                found[i] = self._in_time(order, self.table.columns[i], there)
+        return [found[i] for i in columns]
 
     def _key(self, order: Order, nr: int, column: Column, key: pa.Array) -> pa.Array:
         """A column of the group table as one of `nr` rows."""
@@ -288,6 +298,8 @@ class Grouped(Form):
             key = pa.DictionaryArray.from_arrays(key, self._labels[column.name])
         if key.null_count == len(key) > 0:
             return _nulls(key, nr)
+        if pa.types.is_string(key.type):
+            return key.take(_array(pa.uint16(), nr, None, order.number))
         values, bits = _values(key), _bits(_values(key))
         valid = None if bits is None else order.key_bits(bits, values.offset)
         made = order.keys(values.buffers()[1], _width(values), values.offset)
@@ -305,7 +317,7 @@ class Grouped(Form):
         if column.differences:
             parts = [array, *(next(there) for _ in range(LOW_BYTES))]
             stored = [part.buffers()[1] for part in parts]
-            return _array(pa.uint64(), nr, valid, order.sums(stored, bits))
+            return _array(column.arrow.type, nr, valid, order.sums(stored, bits))
         made = order.values(values.buffers()[1], _width(values))
         return _like(array, _array(values.type, nr, valid, made))
 

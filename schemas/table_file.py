@@ -33,7 +33,7 @@ import pyarrow as pa
 
 from pagetape.schemas import Column, Table, batch_sizes
 from pagetape.schemas.batch_sizes import MAGIC, Size
-from pagetape.schemas.form import Form, Metadata, form_of, plain_form
+from pagetape.schemas.form import NUMBERS, Form, Metadata, form_of, plain_form
 
 # Limits of decoded bytes. Rows of zeros compress by 5,000 and more, those of recordings do not.
 _RATIO = 1024  # decoded bytes per byte of the file, ...
@@ -282,9 +282,9 @@ class TableFile:
         self._rows, self.decoded = _known_sizes[identity]
 
     def _form_of(self, schema: pa.Schema) -> Form:
-        """The form of the file, which its first field tells."""
+        """The form of the file, which has the field `group_0` if its rows are in groups."""
         form = form_of(self._table.name)
-        if not len(schema) or schema[0] != form.fields[0]:
+        if schema.get_field_index(NUMBERS[0]) < 0:
             return plain_form(self._table.name)
         with _explained():
             return form.of_file(schema.metadata)

@@ -204,7 +204,7 @@ def _files(tape: Path) -> dict[str, pa.ipc.RecordBatchFileReader]:
 
 def _rows(name: str, file: pa.ipc.RecordBatchFileReader) -> pa.Table:
     """The rows of a table as they are stored, those in groups in their order."""
-    if file.schema.names[:1] != ["group_0"]:
+    if "group_0" not in file.schema.names:
         return file.read_all()
     form, schema = form_of(name).of_file(file.schema.metadata), TABLES[name].arrow.remove_metadata()
     batches = map(file.get_batch_with_custom_metadata, range(file.num_record_batches))

@@ -46,6 +46,21 @@ def reclaims(nr: int) -> list[dict[str, Any]]:
     ]
 
 
+def samples(nr: int) -> list[dict[str, Any]]:
+    """Counters of the machine and of zones, up and down, also below 0."""
+    names = [("pgfault", None, None), ("free", 0, "NORMAL"), ("free", 1, "NORMAL"), ("ä", 0, None)]
+    return [
+        {
+            "ts": 10 * (i // 5),
+            "at": i // 7,
+            "value": (-7) ** (i % 9),
+            "began": None if i % 11 == 0 else 9 * (i // 5),
+            **dict(zip(("name", "node", "zone"), names[i * i % 4], strict=True)),
+        }
+        for i in range(nr)
+    ]
+
+
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """A closed tape, with many small batches and one large one."""
@@ -54,6 +69,8 @@ def directory(tmp_path: Path) -> Path:
         for first in range(0, 90, 3):
             tape.rows("reclaim", reclaims(90)[first : first + 3])
         tape.rows("task", [{"pid": 1, "comm": "one"}])
+        for first in (0, 50):
+            tape.rows("sample", samples(100)[first : first + 50])
     return tmp_path / "directory.tape"
 
 
