@@ -33,11 +33,13 @@ int batch_new(struct batch **out, const struct table *table, size_t capacity, st
 		slots = column->slot + (column->nullable ? 2 : 1);
 	}
 	batch = calloc(1, sizeof(*batch) + slots * sizeof(void *));
-	if (!batch || posix_memalign((void **)&memory, ALIGNMENT, size)) {
+	if (batch)
+		batch->memory = calloc(1, size + ALIGNMENT - 1);
+	if (!batch || !batch->memory) {
 		free(batch);
 		return fail(err, ENOMEM, "no memory for %zu rows of %s", rows, table->name);
 	}
-	memset(memory, 0, size);
+	memory = (char *)(((uintptr_t)batch->memory + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
 	batch->table = table;
 	batch->capacity = rows;
 	batch->slots = (void **)(batch + 1);
@@ -55,10 +57,9 @@ int batch_new(struct batch **out, const struct table *table, size_t capacity, st
 	return 0;
 }
 
-/* The first column's values are the start of the one allocation. */
 static void batch_destroy(struct batch *batch)
 {
-	free(batch->slots[0]);
+	free(batch->memory);
 	free(batch);
 }
 
@@ -91,14 +92,16 @@ bool batch_idle(const struct batch *batch)
 
 void batch_clear(struct batch *batch)
 {
+	size_t rows = batch->nr < batch->capacity ? batch->nr + 1 : batch->nr;
+
 	batch->nr = 0;
 	for (int c = 0; c < batch->table->nr_columns; c++) {
 		const struct column *column = &batch->table->columns[c];
 
 		if (!column->nullable)
 			continue;
-		memset(batch->slots[column->slot], 0, batch->capacity * column->width);
-		memset(batch->slots[column->slot + 1], 0, bitmap_bytes(batch->capacity));
+		memset(batch->slots[column->slot], 0, rows * column->width);
+		memset(batch->slots[column->slot + 1], 0, bitmap_bytes(rows + 7));
 	}
 }
 

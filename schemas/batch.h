@@ -57,10 +57,11 @@ struct batch {
 	size_t nr;       /* rows filled */
 	size_t capacity; /* in rows, a multiple of 64 */
 	void **slots;    /* column pointers; cast to struct <table>_columns */
+	void *memory;    /* of all columns */
 	int busy;        /* atomic: a consumer still holds the memory */
 };
 
-/* Memory for `capacity` rows (rounded up to 64). -ENOMEM. */
+/* Zeroed memory for `capacity` rows (rounded up to 64), none of it touched yet. -ENOMEM. */
 int batch_new(struct batch **out, const struct table *table, size_t capacity, struct error *err);
 
 /* Free a batch without waiting: a busy one is freed when its consumer releases it. */
@@ -70,9 +71,9 @@ void batch_free(struct batch *batch);
 bool batch_idle(const struct batch *batch);
 
 /*
- * Remove all rows, and make every value of every nullable column null with 0 stored
- * beneath. A writer then sets only the values that it has, and equal rows are equal
- * bytes.
+ * Remove all rows, and the one that a writer may have begun: make their values in nullable columns
+ * null with 0 stored beneath. A writer then sets only the values that it has, and equal rows are
+ * equal bytes.
  */
 void batch_clear(struct batch *batch);
 
