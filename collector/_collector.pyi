@@ -180,6 +180,10 @@ def memory_limit() -> int:
 def small_heap() -> None:
     """Keep the heap of this process small from now on."""
 
+def give_back() -> None:
+    """Give back the memory that only the start of a recording needed: free blocks of the heap, and
+    the mappings of code, which come back as far as they are used."""
+
 def allow_files(files: int) -> None:
     """Let this process open `files` files besides its usual ones, such as the tables of a tape:
     raises RLIMIT_NOFILE. OSError (EMFILE) if this is not allowed. A Recorder does it for its own

@@ -578,6 +578,10 @@ def small_heap():
     plan_small_heap()
 
 
+def give_back():
+    plan_give_back()
+
+
 def allow_files(int files):
     cdef error err
     check(plan_allow_files(files, &err), &err)

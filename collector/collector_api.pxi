@@ -175,6 +175,7 @@ cdef extern from "record/plan.h" nogil:
     uint64_t plan_memory()
     int plan_allow_files(int files, error *err)
     void plan_small_heap()
+    void plan_give_back()
 
 cdef extern from "record/recover.h" nogil:
     struct recovery:

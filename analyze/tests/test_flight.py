@@ -12,7 +12,7 @@ from pagetape.recording.capture import Snapshot
 from pagetape.recording.flight import Callbacks, Flight
 from pagetape.recording.session import Boundary
 from pagetape.recording.tape_dir import TapeDir
-from pagetape.recording.triggers import SECOND, Firing
+from pagetape.recording.watch import SECOND, Firing
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, is_tape
 from pagetape.tapes.info import describe, flight

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import pagetape as pagetape_package
-from pagetape.recording import triggers
+from pagetape.recording import triggers, watch
 from pagetape.recording.exact import ExactSnapshots
 from pagetape.schemas.tape import Tape
 
@@ -251,12 +251,12 @@ def test_a_rotation_keeps_no_more_than_it_may(tmp_path: Path, pagetape: Run) -> 
     assert len(found["removed"]) == number - 1
 
 
-class AnyEvent(triggers.Trigger):
+class AnyEvent(watch.Trigger):
     """A trigger that the load of a test can pull."""
 
     units: ClassVar = {"/s": 1.0}
 
-    def see(self, _name: str, batch: pa.RecordBatch) -> triggers.Firing | None:
+    def see(self, _name: str, batch: pa.RecordBatch) -> watch.Firing | None:
         return self._fires(batch.num_rows, batch.column("ts")[-1].as_py())
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from pagetape.recording.triggers import SECOND, Firing, Trigger, Watch, parse
+from pagetape.recording.triggers import parse
+from pagetape.recording.watch import SECOND, Firing, Trigger, Watch
 from pagetape.sampler import Sample
 from pagetape.schemas import TABLES
 

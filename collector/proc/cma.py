@@ -17,7 +17,6 @@ from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 Row = dict[str, Any]
 Zone = tuple[int, str]
@@ -44,6 +43,8 @@ def marked(
     }
     if not nr_blocks:
         return pageblocks
+    import pyarrow.compute as pc  # 9 MB, which a machine without an area saves
+
     wanted: dict[Zone, Counter[int]] = defaultdict(Counter)
     others: dict[Zone, Counter[int]] = defaultdict(Counter)
     for row in areas:

@@ -5,11 +5,14 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <link.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
 enum {
 	OTHER_FILES = 256, /* of the process: tables, tracefs, BPF, samples of /proc */
@@ -118,6 +121,30 @@ void plan_small_heap(void)
 	mallopt(M_ARENA_MAX, 1);
 	mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
 	mallopt(M_TRIM_THRESHOLD, LARGE_BLOCK);
+}
+
+/* Parts of a file that are never written have no private pages, which would be lost. */
+static int unmap_code(struct dl_phdr_info *object, size_t size, void *arg)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+
+	(void)size;
+	(void)arg;
+	for (int i = 0; i < object->dlpi_phnum; i++) {
+		const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+		uintptr_t start = object->dlpi_addr + part->p_vaddr, first = start & ~(page - 1);
+
+		/* Of locked code, which the samples of /proc use, the kernel unmaps nothing. */
+		if (part->p_type == PT_LOAD && !(part->p_flags & PF_W))
+			madvise((void *)first, start + part->p_memsz - first, MADV_DONTNEED);
+	}
+	return 0;
+}
+
+void plan_give_back(void)
+{
+	malloc_trim(0);
+	dl_iterate_phdr(unmap_code, NULL);
 }
 
 int plan_allow_files(int files, struct error *err)

@@ -49,6 +49,13 @@ uint64_t plan_memory(void);
 void plan_small_heap(void);
 
 /*
+ * Give back what only the start of a recording needed: free blocks of the heap, and the mappings of
+ * code. Code stays in the page cache and is mapped again at its next use, as far as it is used. A
+ * kernel maps a whole folio at the first use of a byte, which may be megabytes of a library.
+ */
+void plan_give_back(void);
+
+/*
  * Let this process open `files` files besides the usual ones: raises RLIMIT_NOFILE, if necessary
  * and allowed also its hard limit. -EMFILE with the limit and the number.
  */

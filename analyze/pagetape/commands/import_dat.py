@@ -36,7 +36,7 @@ def import_dat(
     from pagetape.numa_maps import parse
     from pagetape.recording import capture
     from pagetape.recording.foreign import refuse_foreign
-    from pagetape.recording.private import Veil, Veiled
+    from pagetape.recording.private import Veil
     from pagetape.recording.trace_places import PlacedEvents
     from pagetape.schemas.tape import TapeError
     from pagetape.tapes import output
@@ -62,7 +62,7 @@ def import_dat(
             ) as tape,
             console.progress("import") as bar,
         ):
-            sink: capture.Sink = Veiled(tape, veil) if veil else tape
+            sink: capture.Sink = veil.over(tape) if veil else tape
             if proc:
                 for number, stage in enumerate(proc.stages):
                     flags = capture.read_flags(proc, stage, number, after=True)
@@ -100,7 +100,7 @@ def copy(
     `private` is hash or drop, for names; pfns are moved then. Raises TapeError if `old` is a replay
     or unfinished, or does not have the events.
     """
-    from pagetape.recording.private import Veil, Veiled
+    from pagetape.recording.private import Veil
     from pagetape.schemas.tape import Tape, TapeError
     from pagetape.tapes import output, zone_events
 
@@ -114,7 +114,7 @@ def copy(
     with output.whole_tape(
         out, veil.facts(source.facts) if veil else source.facts, replace=replace, inputs=[old]
     ) as made:
-        sink: capture.Sink = Veiled(made, veil) if veil else made
+        sink: capture.Sink = veil.over(made) if veil else made
         for name in tape.tables:
             for batch in source.batches(name):
                 sink.write(name, batch)

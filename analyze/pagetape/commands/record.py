@@ -20,7 +20,7 @@ from pagetape.recording.eventsets import SETS
 from pagetape.recording.status import Status
 
 if TYPE_CHECKING:
-    from pagetape.recording.triggers import Trigger
+    from pagetape.recording.watch import Trigger
 
 
 _POOL = "ARROW_DEFAULT_MEMORY_POOL"

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pagetape import libraries
 from pagetape.schemas import TABLES
@@ -90,6 +89,8 @@ class Exact:
 
 def _with_contents(tables: dict[str, pa.RecordBatch], flags: Flags) -> pa.RecordBatch:
     """Pageblocks with nr_movable of the flags, and whether they are of the lists' instant."""
+    import pyarrow.compute as pc  # 9 MB, which a recording of rare events saves
+
     blocks, read = tables["pageblock"], flags.blocks["pageblock"]
     movable = read["nr_movable"].take(pc.index_in(blocks["pfn"], value_set=read["pfn"]))
     numbers = pc.shift_right(blocks["pfn"], pa.scalar(flags.pageblock_order, pa.uint64()))
@@ -111,6 +112,8 @@ def _with_contents(tables: dict[str, pa.RecordBatch], flags: Flags) -> pa.Record
 
 def _free_pages(blocks: pa.RecordBatch, pageblock_order: int, numbers: pa.Array) -> pa.Array:
     """The free pages of each pageblock of `numbers`, from free blocks of any order."""
+    import pyarrow.compute as pc
+
     parts = []
     for order in pc.unique(blocks["page_order"]).to_pylist():
         pfns = blocks["pfn"].filter(pc.equal(blocks["page_order"], order))

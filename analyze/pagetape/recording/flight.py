@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagetape.recording.capture import Row, Sink
-from pagetape.recording.private import Veil, Veiled
+from pagetape.recording.private import Veil
 from pagetape.recording.session import Boundary
 from pagetape.recording.tape_dir import TapeDir
-from pagetape.recording.triggers import SECOND, Firing
+from pagetape.recording.watch import SECOND, Firing
 from pagetape.schemas import TABLES
 from pagetape.tapes import output
 
@@ -239,7 +239,7 @@ class Flight:
         veil = self._veil
         public = veil.facts(facts) if veil else facts
         with output.whole_tape(path, public, replace=False, inputs=()) as written:
-            tape = Veiled(written, veil) if veil else written
+            tape = veil.over(written) if veil else written
             number, events = 0 if first.whole else 1, 0
             for segment in self._segments:
                 segment.write_to(tape, number, events)

@@ -91,6 +91,10 @@ class Veil:
             "function": self._functions,
         }
 
+    def over(self, sink: capture.Sink) -> Veiled:
+        """A sink that makes rows private before it passes them on."""
+        return Veiled(sink, self)
+
     def name(self, text: str | None) -> str | None:
         """The replacement of a name, or of each part of a path."""
         if not text:

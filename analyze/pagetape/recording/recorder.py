@@ -10,22 +10,23 @@ import time
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pagetape import answer
 from pagetape.recording.eventsets import tracepoints
-from pagetape.recording.flight import Callbacks, Flight
 from pagetape.recording.memory import Demand, Limit, fit
-from pagetape.recording.private import Veil
 from pagetape.recording.rotation import OneTape, Rotation
 from pagetape.recording.session import Contents, Session, Spooling, Wanted
 from pagetape.recording.status import Status
 from pagetape.recording.tape_dir import TapeDir
-from pagetape.recording.triggers import SIGNAL, Firing, Trigger, Watch
+from pagetape.recording.watch import SIGNAL, Firing, Trigger, Watch
 from pagetape.recording.workload import Workload
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import output
 from pagetape.tapes.loss import Loss
+
+if TYPE_CHECKING:
+    from pagetape.recording.private import Veil
 
 
 @dataclass(frozen=True)
@@ -114,13 +115,22 @@ def record(request: Request, status: Status) -> int:
 def _one_tape(session: Session, request: Request, *, defer: bool) -> int:
     """Record one tape; returns the exit status."""
     output.check_free(request.out, replace=request.force)
-    veil = Veil(request.private) if request.private else None
+    veil = _veil(request)
     tape = OneTape(request.out, replace=request.force, defer=defer, veil=veil)
     status = session.run(tape, request.out.absolute().parent)
     if veil:  # it has no spool, whose end puts the others in one file
         output.put_in_one_file(tape.path)
     session.status.say(_saved(tape.path))
     return status
+
+
+def _veil(request: Request) -> Veil | None:
+    """What makes the tapes of a private recording private."""
+    if request.private is None:
+        return None
+    from pagetape.recording.private import Veil  # loads a library of ciphers
+
+    return Veil(request.private)
 
 
 def _tape_dir(request: Request, status: Status) -> TapeDir:
@@ -132,13 +142,15 @@ def _rotate(session: Session, request: Request, seconds: float) -> int:
     """Record a new tape every `seconds`; returns the exit status."""
     tape_dir = _tape_dir(request, session.status)
     rotation = Rotation(
-        tape_dir, done=lambda path: session.status.say(_saved(path)), private=request.private
+        tape_dir, done=lambda path: session.status.say(_saved(path)), veil=_veil(request)
     )
     return session.run(rotation, tape_dir.directory, seconds)
 
 
 def _fly(session: Session, request: Request, seconds: float, memory: float) -> int:
     """Record into memory. The exit status is 1 if writing a tape failed."""
+    from pagetape.recording.flight import Callbacks, Flight
+
     tape_dir = _tape_dir(request, session.status)
     saved: list[Path] = []
     failures: list[OSError] = []

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from pagetape import answer, console
 from pagetape.recording.capture import Row, Sink
-from pagetape.recording.private import Veil, Veiled
+from pagetape.recording.private import Veil
 from pagetape.recording.stacks import Frames
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import output
@@ -129,7 +129,7 @@ def recover(path: Path, out: Path, *, private: str | None = None, replace: bool 
             ) as made,
             console.progress("import") as bar,
         ):
-            tape = Veiled(made, veil) if veil else made
+            tape = veil.over(made) if veil else made
             placing = _Placing(tape, sorted(times), Frames(source) if source else None)
             for name in DECODED:
                 rows = found.rows.get(name, 0) if found else old.num_rows(name)

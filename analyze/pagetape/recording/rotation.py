@@ -7,17 +7,19 @@ import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pagetape.recording.capture import Row, Sink
-from pagetape.recording.private import Veil, Veiled
 from pagetape.recording.session import Boundary
 from pagetape.recording.tape_dir import TapeDir
 from pagetape.schemas.tape import Writer
 from pagetape.tapes import output
 from pagetape.tapes.spool import Spool
+
+if TYPE_CHECKING:
+    from pagetape.recording.private import Veil
 
 
 class OneTape:
@@ -54,7 +56,7 @@ class OneTape:
             self.tape = Writer(self.path, public, over=True, at=self._home.above)
         else:
             self.tape = Writer(self.path, public, replace=self._replace)
-        self._rows = Veiled(self.tape, self._veil) if self._veil else self.tape
+        self._rows = self._veil.over(self.tape) if self._veil else self.tape
         start.state.numbered(0).write(self._rows)
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:
@@ -80,10 +82,10 @@ class Rotation:
     """Each segment becomes a tape in the directory, which drops its oldest tapes."""
 
     def __init__(
-        self, tape_dir: TapeDir, done: Callable[[Path], None], private: str | None = None
+        self, tape_dir: TapeDir, done: Callable[[Path], None], veil: Veil | None = None
     ) -> None:
         self._tape_dir = tape_dir
-        self._veil = Veil(private) if private else None  # one for all: they are one machine
+        self._veil = veil  # one for all: they are one machine
         self._done = done  # called for each finished tape
         self._tape: OneTape | None = None
         self._first: OneTape | None = None

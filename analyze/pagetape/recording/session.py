@@ -35,13 +35,12 @@ from pagetape.recording.exact import (
     NO_FLAGS,
     Exact,
     ExactSnapshots,
-    Flags,
 )
 from pagetape.recording.sampling import Placed, Sampling
 from pagetape.recording.stacks import Frames
 from pagetape.recording.status import SILENT, Look, Status
 from pagetape.recording.tape_dir import SPOOLS
-from pagetape.recording.triggers import NOTHING, Firing, Watch
+from pagetape.recording.watch import NOTHING, Firing, Watch
 from pagetape.recording.workload import Workload
 from pagetape.sampler import Sample
 from pagetape.schemas.tape import TapeError, Writer
@@ -60,10 +59,13 @@ _BLOCKS_SHARE = 0.02
 _AGAIN_S = 1
 
 # A machine reads about so many pages of kpageflags per second. The size of the machine decides, not
-# the time of an earlier reading: on a busy machine, most of that time is the time of others.
+# the time of a reading: on a busy machine, most of that time is the time of others.
 _PAGES_PER_S = 10_000_000
 
 _NEVER = 1 << 63  # a time on the trace clock
+
+# So long after a start or a cut, the recorder only waits and decodes, s.
+_SETTLED_S = 10
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,8 @@ class _Snapshots:
         self._every = every
         self._proc = procfs.live()
         (self._stage,) = self._proc.stages
-        self._blocks_s = 0.0  # time that reading kpageflags takes, on an idle machine
+        # Time that reading kpageflags takes, on an idle machine.
+        self._blocks_s = os.sysconf("SC_PHYS_PAGES") / _PAGES_PER_S
         self._facts: dict[str, Any] = {}
         self._exact = wanted.load()
 
@@ -182,13 +185,16 @@ class _Snapshots:
         """Start the recorder, call `started`, and read the state of the machine.
 
         Reading kpageflags takes long. A start from /proc reads it while events are recorded: they
-        show which pages come and go meanwhile, those of this program among them. For an exact
-        start it is also read before, as the snapshot compares the flags of both times.
+        show which pages come and go meanwhile, those of this program among them. So does an exact
+        start; on a machine where it takes too long, it reads kpageflags before.
         """
         self._facts = capture.known(recorder.facts, self._proc.facts, facts)
+        quick = self._blocks_s < _AGAIN_S
         if self._exact is not None:
             ts = time.monotonic_ns()
-            flags = self._first_flags(ts, after=False)
+            flags = NO_FLAGS
+            if self._wanted.blocks and not quick:
+                flags = read_flags(self._proc, self._stage, 0, ts, after=False)
             state = Snapshot.take(self._proc, self._stage, 0, ts, flags=flags)
         if spool is not None:
             spool.begin(self._facts)
@@ -198,16 +204,9 @@ class _Snapshots:
         if exact is None or exact.how == "proc":
             ts = time.monotonic_ns()
             state = Snapshot.take(self._proc, self._stage, 0, ts)
-        again = exact is None or exact.why is not None or self._blocks_s < _AGAIN_S
-        if self._wanted.blocks and again:
-            state = state.showing(self._first_flags(ts, after=True))
+        if self._wanted.blocks and (quick or exact is None or exact.why is not None):
+            state = state.showing(read_flags(self._proc, self._stage, 0, ts, after=True))
         return self._boundary(state, exact)
-
-    def _first_flags(self, ts: int, *, after: bool) -> Flags:
-        flags = read_flags(self._proc, self._stage, 0, ts, after=after)
-        if blocks := flags.blocks.get("pageblock"):
-            self._blocks_s = (blocks.num_rows << flags.pageblock_order) / _PAGES_PER_S
-        return flags
 
     def cut(self, recorder: Recorder) -> Boundary:
         """End the segment here, and begin the next."""
@@ -521,13 +520,19 @@ class Session:
     def _cut_until_over(
         self, recorder: Recorder, sink: Sink, snapshots: _Snapshots, pump: _Pump, every: float
     ) -> None:
+        from pagetape._collector import give_back
+
         due, look = time.monotonic() + every, time.monotonic()
+        settled = look + _SETTLED_S
         # While the pump is behind, no cut is possible: wait for its nudge.
         while not self.workload.wait((look if pump.behind else min(due, look)) - time.monotonic()):
             now = time.monotonic()
             if now >= look:
                 look = now + LOOK_S
                 self._look(recorder, sink)
+            if now >= settled:
+                settled = float("inf")
+                give_back()
             if not pump.behind and (self.requests.pending or now >= due):
                 self.disturbances.late(now - due)
                 if self.requests.firing:
@@ -536,4 +541,5 @@ class Session:
                 with self.sampling.cut():
                     end = snapshots.cut(recorder)
                 pump.cut(end)
+                settled = time.monotonic() + _SETTLED_S
         self.disturbances.late(time.monotonic() - due)  # a cut that was never possible

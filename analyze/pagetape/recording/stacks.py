@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pagetape.schemas import TABLES
 
@@ -77,7 +76,7 @@ class Frames:
 
     def of(self, stacks: pa.RecordBatch) -> pa.RecordBatch:
         """The frames of the stacks that this batch of `stack` is the first to use."""
-        numbers = set(pc.unique(stacks["stack"].drop_null()).to_pylist()) - self._done
+        numbers = set(stacks["stack"].to_pylist()) - {None} - self._done
         self._done |= numbers
         return TABLES["frame"].batch([row for n in sorted(numbers) for row in self._rows(n)])
 

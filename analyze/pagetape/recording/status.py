@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pagetape import answer
 
 if TYPE_CHECKING:
-    from pagetape.recording.triggers import Firing
+    from pagetape.recording.watch import Firing
 
 _ERASE = "\r\x1b[K"
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pagetape import answer
 from pagetape.schemas.tape import Tape
@@ -62,6 +61,8 @@ def anomaly_kinds(tape: Tape) -> dict[str, int]:
 
 def counted_kinds(batch: pa.RecordBatch) -> Counter[str]:
     """Rows by their kind."""
+    import pyarrow.compute as pc  # 9 MB, which a recorder saves
+
     rows = pc.value_counts(batch.column("kind")).to_pylist()
     return Counter({row["values"]: row["counts"] for row in rows})
 

@@ -14,7 +14,6 @@ import errno
 import fcntl
 import os
 import re
-import secrets
 import shutil
 import stat
 from collections.abc import Iterator
@@ -108,7 +107,7 @@ def _made(
 ) -> Path:
     """A new temporary, locked; until it has its lock, another process may remove it."""
     while True:
-        path = directory / f"{prefix}{secrets.token_hex(4)}.part"
+        path = directory / f"{prefix}{os.urandom(4).hex()}.part"
         with at_end.pop_all() as stack:
             stack.callback(remove, path)
             _make(path, file_mode)
