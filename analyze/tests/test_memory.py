@@ -54,10 +54,12 @@ def test_more_memory_gives_larger_buffers_up_to_their_usual_size() -> None:
     assert found[0].spools < found[-1].spools and found[-2] == found[-1]
 
 
-def test_rare_events_take_small_spools() -> None:
+def test_rare_events_take_small_spools_and_rings() -> None:
     usual, rare = (fit(demand(rare=rare), limit(2000)) for rare in (False, True))
     assert rare.spools < usual.spools / 8
-    assert replace(rare, spools=usual.spools) == usual
+    assert rare.ring_kb <= 4096
+    assert replace(rare, spools=usual.spools, rings=usual.rings) == usual
+    assert fit(demand(rare=True, ring_kb=8192), limit(2000)).ring_kb == 8192
 
 
 def test_with_too_little_to_decode_the_tape_is_deferred() -> None:
@@ -92,16 +94,25 @@ def test_a_refusal_is_one_line(tmp_path: Path, pagetape: Run) -> None:
 
 
 def test_the_recorder_begins_without_duckdb_and_the_engine() -> None:
-    """Its first words come before Arrow, too."""
+    """Its first words come before Arrow, too. It lacks what only some recordings need."""
     code = (
         "import sys; from pagetape.commands import record\n"
         "assert not {'pyarrow', 'pagetape._collector', 'pagetape.schemas'} & set(sys.modules)\n"
         "record._of_recording('recorder')\n"
         "import pyarrow; print(pyarrow.default_memory_pool().backend_name)\n"
-        "print({'duckdb', 'pagetape._replay'} & set(sys.modules))"
+        "rare = {'pyarrow.compute', '_hashlib'}\n"
+        "print((rare | {'duckdb', 'pagetape._replay'}) & set(sys.modules))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.splitlines() == ["system", "set()"]
+
+
+@pytest.mark.parametrize("rare", [True, False])
+def test_the_spools_of_256_cpus_take_no_more_than_256_mib(rare: bool) -> None:
+    """They are what grows with the CPUs; everything else of a CPU takes some kB."""
+    few, many = (fit(demand(rare=rare, cpus=cpus), limit(100_000)) for cpus in (2, 256))
+    assert few.spools < many.spools <= 256 * MIB
+    assert replace(many, spools=few.spools, rings=few.rings, cpus=few.cpus) == few
 
 
 # ---- a control group with little memory

@@ -5,8 +5,7 @@ Runs `pagetape record` around storm.py and measures the recorder once a second: 
 memory, and the undecoded bytes in its spool. Memory must stay under 400 MiB for any duration.
 The disk's sequential rate is measured just before, in the same directory.
 
-Then the recorder alone on a machine that does nothing: its CPU time, wakeups and memory, and what
-each CPU adds, from which 256 CPUs are planned. Prints one JSON object.
+Prints one JSON object. analyze/lab/recorder_bench.py measures a recorder without a load.
 """
 
 from __future__ import annotations
@@ -23,10 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pagetape._collector import plan
-
 DISK_MB = 512
-MANY_CPUS = 256
 STORM = [sys.executable, str(Path(__file__).with_name("storm.py"))]
 PAGETAPE = str(Path(sys.executable).with_name("pagetape"))
 
@@ -61,56 +57,6 @@ def disk_rate(directory: str) -> float:
     seconds = time.monotonic() - start
     path.unlink()
     return DISK_MB * 1.048576 / seconds
-
-
-def wakeups(pid: int) -> dict[str, tuple[int, float]]:
-    """By thread: its name with context switches of its own will, and CPU seconds, so far."""
-    found = {}
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        status = (task / "status").read_text()
-        switches = re.findall(r"^voluntary_ctxt_switches:\s+(\d+)", status, re.M)
-        cpu = int((task / "schedstat").read_text().split()[0]) / 1e9
-        name = (task / "comm").read_text().strip()
-        found[f"{name} {task.name}"] = (int(switches[0]), cpu)
-    return found
-
-
-def idle(seconds: float) -> dict[str, Any]:
-    """The cost of a recorder while the machine does nothing else."""
-    cpus = len(os.sched_getaffinity(0))
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
-        tape = Path(directory) / "idle.tape"
-        command = [PAGETAPE, "record", "--events", "cheap", "-o", tape]
-        recorder = subprocess.Popen(
-            [*command, "--", "sleep", str(seconds + 5)], stderr=subprocess.PIPE
-        )
-        assert recorder.stderr
-        for _ in range(2):  # "preparing ...", "recording since ..."
-            recorder.stderr.readline()
-        time.sleep(3)
-        before = wakeups(recorder.pid)
-        time.sleep(seconds)
-        after = wakeups(recorder.pid)
-        memory = resident_mb(recorder.pid)
-        recorder.communicate()
-    per_s = {
-        name: [(now - then) / seconds for now, then in zip(after[name], before[name], strict=True)]
-        for name in after.keys() & before.keys()
-    }
-    readers = [cost for name, cost in per_s.items() if re.match(r"pagetape/\d+ ", name)]
-    total = [sum(cost[i] for cost in per_s.values()) for i in (0, 1)]
-    reader = [sum(cost[i] for cost in readers) / cpus for i in (0, 1)]
-    return {
-        f"on {cpus} CPUs, wakeups/s": total[0],
-        "CPUs": total[1],
-        "memory, MiB": memory,
-        "wakeups/s of a reader": reader[0],
-        f"planned for {MANY_CPUS} CPUs": {
-            "wakeups/s": total[0] + (MANY_CPUS - cpus) * reader[0],
-            "CPUs": total[1] + (MANY_CPUS - cpus) * reader[1],
-            "spool memory, MiB": plan(MANY_CPUS)["memory"] / 2**20,
-        },
-    }
 
 
 def soak(seconds: float) -> dict[str, Any]:
@@ -155,9 +101,8 @@ def tenths(values: list[float]) -> list[list[float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Recording for minutes.")
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--idle", type=float, default=30, help="seconds without a load")
     args = parser.parse_args()
-    print(json.dumps(soak(args.seconds) | {"idle": idle(args.idle)}))
+    print(json.dumps(soak(args.seconds)))
 
 
 if __name__ == "__main__":

@@ -120,6 +120,7 @@ class Sampler:
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._files: dict[str, int] = {}  # file descriptors
+        self.slots = 0  # samples that may wait for samples()
         try:
             self._reader = self._opened(proc)
         except BaseException as error:
@@ -152,8 +153,8 @@ class Sampler:
                 # Otherwise the kernel does not have it, or not for this user.
         files = [(fd, _size(name, fd), _is_sysctl(name)) for name, fd in self._files.items()]
         room = sum(size for _, size, _ in files) + 1
-        slots = max(min(_SLOTS, _SLOTS_BYTES // room), _FEWEST_SLOTS)
-        return ProcReader(files, slots)
+        self.slots = max(min(_SLOTS, _SLOTS_BYTES // room), _FEWEST_SLOTS)
+        return ProcReader(files, self.slots)
 
     @property
     def guards(self) -> list[str]:

@@ -438,6 +438,7 @@ int recorder_hold(struct recorder *r, struct error *err)
 void recorder_cut(struct recorder *r, uint64_t ts)
 {
 	atomic_store(&r->unspool.limit, ts);
+	unspool_wake(&r->unspool);
 }
 
 void recorder_release(struct recorder *r, const struct checkpoint *checkpoint)

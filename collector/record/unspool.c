@@ -5,18 +5,21 @@
 #include "ring/subbuf.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
 	LOOK_MS = 100,  /* between looks into the spools */
-	IDLE_MS = 300,  /* ... where the last look found nothing new */
+	IDLE_MS = 1000, /* ... where the last look found nothing; the readers look as rarely */
 	PROMPT_MS = 20, /* ... when it is urgent */
 	HURRY_MB = 6 * 1024,
 	FLUSH_S = 1, /* longest wait of a row for its batch to fill */
-	CHECKPOINT_S = 2,
+	CHECKPOINT_S = 4,
 };
 
 /*
@@ -217,12 +220,19 @@ void unspool_urge(struct unspool *u, pthread_t thread)
 {
 	atomic_store(&u->urgent, true);
 	set_policy(thread, SCHED_OTHER);
+	unspool_wake(u);
+}
+
+void unspool_wake(struct unspool *u)
+{
+	eventfd_write(u->bell, 1);
 }
 
 void unspool_cancel(struct unspool *u)
 {
 	atomic_store(&u->cancelled, true);
 	source_cancel(&u->source);
+	unspool_wake(u);
 }
 
 /* The owner's thread decides, because on busy CPUs the decoder itself hardly runs. */
@@ -238,6 +248,7 @@ void unspool_keep_pace(struct unspool *u, pthread_t thread, const struct spool_u
 		set_policy(thread, SCHED_OTHER);
 	else
 		give_way(u, thread);
+	unspool_wake(u);
 }
 
 static void miss(struct cursor *c, uint64_t events)
@@ -385,13 +396,13 @@ static int take(struct unspool *u, struct cursor *c, struct error *err)
 
 /*
  * Merge as far as possible now: the oldest record is next if no CPU without a record can have an
- * older one.
+ * older one. 1: some records were merged, 0: none.
  */
 static int merge_some(struct unspool *u, struct error *err)
 {
 	struct merge *m = &u->merge;
 	uint64_t until = UINT64_MAX;
-	int ret;
+	int ret, merged = 0;
 
 	for (int i = 0; i < u->nr_cpus; i++) {
 		struct cursor *c = &u->cursors[i];
@@ -413,6 +424,7 @@ static int merge_some(struct unspool *u, struct error *err)
 		ret = take(u, c, err);
 		if (ret)
 			return ret;
+		merged = 1;
 		ret = next_record(u, c, err);
 		if (ret < 0)
 			return ret;
@@ -425,7 +437,7 @@ static int merge_some(struct unspool *u, struct error *err)
 			until = c->complete;
 	}
 	u->until = until;
-	return 0;
+	return merged;
 }
 
 /* Whether all events up to the limit were merged, and nothing else. */
@@ -455,17 +467,21 @@ static int cut(struct unspool *u, struct error *err)
 	return ret || !u->checkpoints ? ret : save(u, err);
 }
 
-static void nap(long ms)
+/* Until the next look, or unspool_wake. */
+static void rest(struct unspool *u, bool merged)
 {
-	const struct timespec length = {0, ms * 1000000L};
+	struct pollfd bell = {.fd = u->bell, .events = POLLIN};
+	bool awaited = merged || atomic_load(&u->limit) != NO_LIMIT;
+	eventfd_t calls;
 
-	nanosleep(&length, NULL);
+	poll(&bell, 1, atomic_load(&u->urgent) ? PROMPT_MS : awaited ? LOOK_MS : IDLE_MS);
+	if (bell.revents & POLLIN)
+		eventfd_read(u->bell, &calls);
 }
 
 void *unspool_run(void *arg)
 {
 	struct unspool *u = arg;
-	uint64_t seen = 0; /* the spools are known up to here */
 	struct error err;
 	int ret = 0;
 
@@ -477,10 +493,12 @@ void *unspool_run(void *arg)
 		give_way(u, pthread_self());
 	while (!ret) {
 		uint64_t ts = now();
+		int merged = merge_some(u, &err);
 
-		ret = merge_some(u, &err);
-		if (ret)
+		if (merged < 0) {
+			ret = merged;
 			break;
+		}
 		if (at_limit(u)) {
 			ret = cut(u, &err);
 			continue;
@@ -489,8 +507,7 @@ void *unspool_run(void *arg)
 			break;
 		if (ts >= u->flush_due)
 			ret = flush(u, ts, &err);
-		nap(atomic_load(&u->urgent) ? PROMPT_MS : u->until == seen ? IDLE_MS : LOOK_MS);
-		seen = u->until;
+		rest(u, merged);
 	}
 	if (!ret)
 		ret = settle(u, true, &err);
@@ -507,6 +524,7 @@ void *unspool_run(void *arg)
 void unspool_init(struct unspool *u)
 {
 	*u = (struct unspool){.hurry_bytes = (uint64_t)HURRY_MB << 20};
+	u->bell = eventfd(0, EFD_CLOEXEC); /* without it, the thread only looks at intervals */
 	source_init(&u->source);
 	atomic_init(&u->limit, NO_LIMIT);
 }
@@ -524,6 +542,8 @@ void unspool_destroy(struct unspool *u)
 	tasks_free(u->tasks);
 	free(u->cursors);
 	free(u->merge.heap);
+	if (u->bell >= 0)
+		close(u->bell);
 }
 
 int unspool_add(struct unspool *u, int cpu, const char *instance, struct error *err)

@@ -63,6 +63,7 @@ struct unspool {
 	 */
 	int (*ring_stats)(struct unspool *u, int cpu, struct ring_stats *out, struct error *err);
 	int max_cpus;
+	int bell;             /* an eventfd: unspool_wake */
 	bool checkpoints;     /* hand them over; else release decoded sub-buffers at once */
 	uint64_t hurry_bytes; /* bytes in files at which decoding takes CPU time from the load */
 
@@ -112,6 +113,9 @@ void unspool_keep_pace(struct unspool *u, pthread_t thread, const struct spool_u
 
 /* The load has ended: raise the priority of `thread`. */
 void unspool_urge(struct unspool *u, pthread_t thread);
+
+/* Look into the spools now. A thread that finds nothing looks once a second. */
+void unspool_wake(struct unspool *u);
 
 /* End now and drop the events not yet merged. */
 void unspool_cancel(struct unspool *u);

@@ -26,6 +26,7 @@ from pagetape.sampler import Reading, Sample, Sampler
 SHARE = 0.1
 NICE = 10
 _ROWS = 512  # rows written together
+_SLOTS_SHARE = 4  # of the samples that may wait, so many parts
 TABLES = ("parameter", "sample", "free_count", "sample_gap")
 
 
@@ -55,17 +56,24 @@ def _worked() -> float:
 class Sampling(threading.Thread):
     """Takes a sample every `every` seconds and one at the end; none if `every` is 0.
 
-    A segment ends with a sample, too. until() returns the readings of all samples. This thread
-    makes rows of the texts that another one has read: it may be late without harm.
+    A segment ends with a sample, too. until() returns the readings of all samples. Another thread
+    reads the texts; this one makes rows of those that until() leaves waiting: several together,
+    unless a trigger (`awaited`) or the memory policies need each sample at once.
     """
 
     def __init__(
-        self, every: float, seen: Callable[[Sample], None], processes: Processes | None = None
+        self,
+        every: float,
+        seen: Callable[[Sample], None],
+        processes: Processes | None = None,
+        *,
+        awaited: bool = False,
     ) -> None:
         super().__init__(name="samples", daemon=True)
         self._processes = processes  # reads the memory policies of processes
         self._policies: SimpleQueue[list[Row]] = SimpleQueue()
         self._every = every
+        self._awaited = awaited or processes is not None
         self._seen = seen  # called with each regular sample
         self._sampler = Sampler() if every else None
         self._ask_again = False
@@ -93,7 +101,10 @@ class Sampling(threading.Thread):
         assert self._sampler is not None  # start()
         while not self._over.is_set():
             self._look()
-            self._sampler.wait(self._every)
+            if self._awaited:
+                self._sampler.wait(self._every)
+            else:
+                self._over.wait(self._every * self._sampler.slots / _SLOTS_SHARE)
             self._collect()
 
     def _collect(self) -> None:

@@ -415,7 +415,9 @@ class Session:
         self.watch = watch
         self.requests = Requests(workload)
         processes = Processes() if contents.numa_maps else None
-        self.sampling = Sampling(contents.sample_s, self._sampled, processes)
+        self.sampling = Sampling(
+            contents.sample_s, self._sampled, processes, awaited=bool(watch.specs)
+        )
 
     def _sampled(self, sample: Sample) -> None:
         firing = self.watch.sampled(sample)
