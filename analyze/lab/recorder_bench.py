@@ -131,7 +131,7 @@ def starts(builds: dict[str, Path], rounds: int) -> Iterator[list[object]]:
 
 
 def _memory(pid: int) -> dict[str, float]:
-    """Resident memory by kind, MiB."""
+    """Resident memory, also by kind, MiB."""
     found: Counter[str] = Counter()
     kind = ""
     for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
@@ -139,7 +139,8 @@ def _memory(pid: int) -> dict[str, float]:
             kind = next(kind for kind, names in _KINDS.items() if re.fullmatch(names, place[1]))
         elif line.startswith("Rss:"):
             found[kind] += int(line.split()[1])
-    return {kind: found[kind] / 1024 for kind in _KINDS}
+    of_kinds = {f"of it {kind}": found[kind] / 1024 for kind in _KINDS}
+    return {"memory, MiB": sum(of_kinds.values()), **of_kinds}
 
 
 def _threads(pid: int) -> dict[str, Costs]:
@@ -153,8 +154,8 @@ def _threads(pid: int) -> dict[str, Costs]:
     return found
 
 
-def idle(builds: dict[str, Path], seconds: float) -> Iterator[list[object]]:
-    """Rows of figures by build; the recorders run at the same time."""
+def idle(builds: dict[str, Path], seconds: float) -> list[list[object]]:
+    """Rows of figures with a column for each build; the recorders run at the same time."""
     with ExitStack() as stack:
         pids = {}
         for build, pagetape in builds.items():
@@ -164,18 +165,15 @@ def idle(builds: dict[str, Path], seconds: float) -> Iterator[list[object]]:
         time.sleep(_SETTLED_S)
         before = {build: _threads(pid) for build, pid in pids.items()}
         time.sleep(seconds)
-        for build, pid in pids.items():
-            then, now = before[build], _threads(pid)
-            yield from _costs(build, then, now, seconds)
-            memory = _memory(pid)
-            yield [build, "memory, MiB", round(sum(memory.values()), 1)]
-            yield from ([build, f"of it {kind}", round(mib, 1)] for kind, mib in memory.items())
+        found = [
+            _costs(before[build], _threads(pid), seconds) | _memory(pid)
+            for build, pid in pids.items()
+        ]
+    return [[name, *(round(figures[name], 3) for figures in found)] for name in found[0]]
 
 
-def _costs(
-    build: str, then: dict[str, Costs], now: dict[str, Costs], seconds: float
-) -> Iterator[list[object]]:
-    """Rows about switches and CPU time per second, here and on a machine of many CPUs."""
+def _costs(then: dict[str, Costs], now: dict[str, Costs], seconds: float) -> dict[str, float]:
+    """Switches and CPU time per second, here and on a machine of many CPUs."""
     each = {
         name: [(after - before) / seconds for before, after in zip(then[name], costs, strict=True)]
         for name, costs in now.items()
@@ -185,11 +183,13 @@ def _costs(
     own, other, cpu = (sum(costs) for costs in zip(*each.values(), strict=True))
     reader, _, reader_cpu = (statistics.fmean(costs) for costs in zip(*readers, strict=True))
     more = MANY_CPUS - len(readers)
-    yield [build, "switches/s", round(own, 2)]
-    yield [build, "switches/s that others cause", round(other, 2)]
-    yield [build, "CPU, %", round(100 * cpu, 3)]
-    yield [build, f"switches/s on {MANY_CPUS} CPUs", round(own + more * reader, 1)]
-    yield [build, f"CPU on {MANY_CPUS} CPUs, %", round(100 * (cpu + more * reader_cpu), 2)]
+    return {
+        "switches/s": own,
+        "switches/s that others cause": other,
+        "CPU, %": 100 * cpu,
+        f"switches/s on {MANY_CPUS} CPUs": own + more * reader,
+        f"CPU on {MANY_CPUS} CPUs, %": 100 * (cpu + more * reader_cpu),
+    }
 
 
 def planned() -> Iterator[list[object]]:
@@ -211,14 +211,14 @@ def main() -> None:
     given = parser.parse_args()
     builds = {"before": given.before / ".venv/bin/pagetape"} if given.before else {}
     builds["this"] = program.BIN / "pagetape"
-    cpu = ["tracing, CPU s", "of it kernel", "all, CPU s", "of it kernel", "memory, MiB"]
+    cpu = ["tracing, CPU s", "tracing, kernel", "all, CPU s", "all, kernel", "most memory, MiB"]
     planning = ["CPUs", "spools of rare events, MiB", "spools, MiB", "threads"]
     program.give(
         {
             "starts": program.table(
                 ["build", "events", "first line, s", *cpu], starts(builds, given.rounds)
             ),
-            "idle": program.table(["build", "figure", "value"], idle(builds, given.idle)),
+            "idle": program.table(["figure", *builds], idle(builds, given.idle)),
             "planned": program.table(planning, planned()),
         }
     )

@@ -9,6 +9,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 static const uint64_t max_file_bytes = 1ull << 40; /* below the limit of every file system */
 
 /*
@@ -47,8 +51,10 @@ static int map_memory(struct spool *spool, int fd, struct error *err)
 		return fail(err, errno, "no memory for a spool of %zu bytes", bytes);
 	spool->header = memory;
 	spool->map_bytes = bytes;
-	for (size_t at = 0; at < bytes; at += SPOOL_BLOCK)
-		((volatile char *)memory)[at] = 0;
+	/* Kernels before 5.14 do not know it, and some file systems refuse it. */
+	if (madvise(memory, bytes, MADV_POPULATE_WRITE))
+		for (size_t at = 0; at < bytes; at += SPOOL_BLOCK)
+			((volatile char *)memory)[at] = 0;
 	/* Under pressure the kernel would take these pages. Not every user may lock memory. */
 	mlock(memory, bytes);
 	return 0;
