@@ -161,7 +161,7 @@ class _TriggerType(click.ParamType["Trigger | None"]):
     type=options.size(least=1e6),
     metavar="SIZE",
     help="Kernel memory of each CPU's ring. A full ring loses events."
-    "  [default: 1 to 32 MB, 1/64 of the memory for all CPUs together; --events cheap: up to 4 MB]",
+    "  [default: 1 to 32 MB, 1/64 of the memory for all CPUs together]",
 )
 @click.option(
     "--spool-max",

@@ -42,8 +42,7 @@ _SNAPSHOT = 10 * _MIB
 _SNAPSHOT_SHARE = 1 << 13  # of the machine's memory: 128 MiB for each TiB
 _BLOCK = 640  # of a free block: its place in the maps and in the tables
 _CPU = 708 << 10  # least spool of a CPU: plan.h
-_CPU_RARE = _MIB  # largest spool of a CPU for rare events,
-_RING_RARE = 4 * _MIB  # and its largest ring without --buffer
+_CPU_RARE = 2 * _MIB  # largest spool of a CPU for rare events
 _LEAST_HELD = 8 * _MIB
 _LEAST_RING = _MIB
 _LIBRARIES = 56 * _MIB
@@ -157,8 +156,7 @@ def _usual_ring(demand: Demand) -> int:
     """Bytes of a CPU's ring, with memory enough."""
     from pagetape._collector import default_ring_kb
 
-    usual = (demand.ring_kb or default_ring_kb()) * 1024
-    return min(usual, _RING_RARE) if demand.rare and not demand.ring_kb else usual
+    return (demand.ring_kb or default_ring_kb()) * 1024
 
 
 def _counted(memory: Memory, limit: Limit) -> int:
