@@ -105,6 +105,21 @@ def test_the_recorder_begins_without_duckdb_and_the_engine() -> None:
     assert found.stdout.splitlines() == ["system", "set()"]
 
 
+def test_code_that_was_given_back_runs_again() -> None:
+    """Its mappings are gone until the next use: more than half of the code that a start ran."""
+    code = (
+        "import re; from pathlib import Path; from pagetape._collector import give_back\n"
+        "import pyarrow as pa; from pagetape.recording import recorder\n"
+        "def mapped():\n"
+        "    status = Path('/proc/self/status').read_text()\n"
+        "    return int(re.search(r'RssFile:\\s+(\\d+)', status)[1])\n"
+        "before = mapped(); give_back()\n"
+        "print(mapped() < before / 2, pa.array([1]).to_pylist())"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "True [1]\n"
+
+
 @pytest.mark.parametrize("rare", [True, False])
 def test_the_spools_of_256_cpus_take_no_more_than_256_mib(rare: bool) -> None:
     """They are what grows with the CPUs; everything else of a CPU takes some kB."""
