@@ -21,3 +21,23 @@ class LockRuns:
     def __init__(self, kinds: dict[str, Any]) -> None: ...
     def read(self, nr: int, columns: dict[str, tuple[Any, Any]], out: dict[str, Any]) -> int: ...
     def end(self, nr: int, out: dict[str, Any]) -> int: ...
+
+class ZoneFree:
+    def __init__(self, kinds: dict[str, Any], given: dict[str, Any], rows: str, most: int) -> None:
+        """`given`: a struct zone_free_input, by names; tables are tuples of a number and buffers.
+        `rows`: none, changes, failures or moments. `most`: bytes."""
+    def read(
+        self,
+        nr: int,
+        columns: dict[str, tuple[Any, Any]],
+        nr_compaction: int,
+        compaction: dict[str, tuple[Any, Any]],
+        room: int,
+        out: dict[str, Any],
+    ) -> tuple[int, bool, bool]:
+        """The number of rows; whether the batch of events, of compaction is used up. A batch
+        without rows is the end of its table. Raises MemoryError beyond the bytes."""
+    def result(self, nr_readings: int) -> tuple[bytes, bytes, bool, bool]:
+        """After the last row: by number of a reading, the error of the count at the next one, and
+        a bitmap of those that have one. Whether there was an alloc_zone_locked; whether an event
+        changed a zone with a reading."""

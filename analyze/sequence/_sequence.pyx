@@ -3,7 +3,7 @@
 """Bindings of sequence.h; _sequence.pyi documents them."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport int32_t, uint8_t, uint16_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
 
 cdef extern from "sequence.h" nogil:
@@ -65,6 +65,77 @@ cdef extern from "sequence.h" nogil:
     void lock_runs_free(lock_runs *runs)
     long lock_runs_read(lock_runs *runs, const sequence_events *events, lock_run_rows *rows)
     long lock_runs_end(lock_runs *runs, size_t nr, lock_run_rows *rows)
+
+cdef extern from "zone_free.h" nogil:
+    enum zone_free_rows:
+        ROWS_NONE
+        ROWS_CHANGES
+        ROWS_FAILURES
+        ROWS_MOMENTS
+    struct zone_free_input:
+        size_t nr_ranges
+        const uint64_t *range_start
+        const uint64_t *range_end
+        const uint32_t *range_place
+        size_t nr_readings
+        const uint64_t *reading_ts
+        const int64_t *reading_free
+        const uint32_t *reading_place
+        size_t nr_moments
+        const uint64_t *moments
+        size_t nr_listed
+        const uint64_t *listed_pfn
+        const uint8_t *listed_order
+        size_t nr_places
+        uint8_t extfrag
+        uint8_t isolate_freepages
+        uint8_t fast_isolate_freepages
+        uint8_t begin
+        uint8_t migratepages
+        const uint8_t *has_lists
+        bint fallback_is_page
+        bint captures
+        bint exact_start
+        bint unseen
+        zone_free_rows rows
+    struct zone_free_compaction:
+        size_t nr
+        const uint64_t *ts
+        const int32_t *pid
+        const uint8_t *kind
+        const uint64_t *start_pfn
+        const uint8_t *start_pfn_valid
+        const int64_t *nr_taken
+        const uint8_t *nr_taken_valid
+        const int64_t *nr_migrated
+        const uint8_t *nr_migrated_valid
+    struct zone_free_out:
+        size_t room
+        uint64_t *ts
+        int64_t *free
+        uint32_t *place
+        uint32_t *number
+        uint8_t *reading
+        uint64_t *before_ts
+        int64_t *before_free
+        uint32_t *before_number
+        uint8_t *before_reading
+        uint8_t *has_before
+    struct zone_free_result:
+        const int64_t *errors
+        const uint8_t *has_error
+        bint locked
+        bint counted
+    struct zone_free:
+        pass
+    int zone_free_open(zone_free **out, sequence_kinds kinds, const zone_free_input *input, size_t most)
+    void zone_free_close(zone_free *z)
+    long zone_free_read(zone_free *z, const sequence_events *events, const zone_free_compaction *compaction, zone_free_out *out)
+    void zone_free_next_events(zone_free *z)
+    void zone_free_next_compaction(zone_free *z)
+    bint zone_free_wants_events(const zone_free *z, const sequence_events *events)
+    bint zone_free_wants_compaction(const zone_free *z, const zone_free_compaction *compaction)
+    zone_free_result zone_free_find "zone_free_result"(const zone_free *z)
 
 
 cdef const void *address(object buffer):
@@ -192,3 +263,106 @@ cdef class LockRuns:
     def end(self, size_t nr, dict out):
         cdef lock_run_rows rows = runs_of(out)
         return lock_runs_end(self.runs, nr, &rows)
+
+
+cdef zone_free_compaction compaction_of(size_t nr, dict columns):
+    cdef zone_free_compaction rows
+    memset(&rows, 0, sizeof(rows))
+    if not nr:
+        return rows
+    rows.nr = nr
+    rows.ts = <const uint64_t *>address(columns["ts"][1])
+    rows.pid = <const int32_t *>address(columns["pid"][1])
+    rows.kind = <const uint8_t *>address(columns["kind"][1])
+    rows.start_pfn = <const uint64_t *>address(columns["start_pfn"][1])
+    rows.start_pfn_valid = <const uint8_t *>address(columns["start_pfn"][0])
+    rows.nr_taken = <const int64_t *>address(columns["nr_taken"][1])
+    rows.nr_taken_valid = <const uint8_t *>address(columns["nr_taken"][0])
+    rows.nr_migrated = <const int64_t *>address(columns["nr_migrated"][1])
+    rows.nr_migrated_valid = <const uint8_t *>address(columns["nr_migrated"][0])
+    return rows
+
+
+cdef zone_free_out changes_of(size_t room, dict columns):
+    cdef zone_free_out rows
+    rows.room = room
+    rows.ts = <uint64_t *>address(columns["ts"])
+    rows.free = <int64_t *>address(columns["free"])
+    rows.place = <uint32_t *>address(columns["place"])
+    rows.number = <uint32_t *>address(columns["number"])
+    rows.reading = <uint8_t *>address(columns["reading"])
+    rows.before_ts = <uint64_t *>address(columns["before_ts"])
+    rows.before_free = <int64_t *>address(columns["before_free"])
+    rows.before_number = <uint32_t *>address(columns["before_number"])
+    rows.before_reading = <uint8_t *>address(columns["before_reading"])
+    rows.has_before = <uint8_t *>address(columns["has_before"])
+    return rows
+
+
+cdef class ZoneFree:
+    cdef zone_free *pass_
+    cdef object kept  # the buffers of the input
+
+    def __cinit__(self, dict kinds, dict given, str rows, size_t most):
+        cdef zone_free_input wanted
+        memset(&wanted, 0, sizeof(wanted))
+        self.kept = given
+        wanted.nr_ranges, start, end, place = given["ranges"]
+        wanted.range_start = <const uint64_t *>address(start)
+        wanted.range_end = <const uint64_t *>address(end)
+        wanted.range_place = <const uint32_t *>address(place)
+        wanted.nr_readings, ts, free, of = given["readings"]
+        wanted.reading_ts = <const uint64_t *>address(ts)
+        wanted.reading_free = <const int64_t *>address(free)
+        wanted.reading_place = <const uint32_t *>address(of)
+        wanted.nr_moments, moments = given["moments"]
+        wanted.moments = <const uint64_t *>address(moments)
+        wanted.nr_listed, pfns, orders = given["listed"]
+        wanted.listed_pfn = <const uint64_t *>address(pfns)
+        wanted.listed_order = <const uint8_t *>address(orders)
+        wanted.nr_places = given["places"]
+        wanted.extfrag = kinds["alloc_extfrag"]
+        compaction = given["compaction"]
+        wanted.isolate_freepages = compaction["isolate_freepages"]
+        wanted.fast_isolate_freepages = compaction["fast_isolate_freepages"]
+        wanted.begin = compaction["begin"]
+        wanted.migratepages = compaction["migratepages"]
+        wanted.has_lists = <const uint8_t *>address(given["has_lists"])
+        wanted.fallback_is_page = given["fallback_is_page"]
+        wanted.captures = given["captures"]
+        wanted.exact_start = given["exact_start"]
+        wanted.unseen = given["unseen"]
+        wanted.rows = {
+            "none": ROWS_NONE, "changes": ROWS_CHANGES,
+            "failures": ROWS_FAILURES, "moments": ROWS_MOMENTS,
+        }[rows]
+        if zone_free_open(&self.pass_, kinds_of(kinds), &wanted, most) < 0:
+            raise MemoryError
+
+    def __dealloc__(self):
+        zone_free_close(self.pass_)
+
+    def read(self, size_t nr, dict columns, size_t nr_compaction, dict compaction, size_t room, dict out):
+        cdef sequence_events events = events_of(nr, columns)
+        cdef zone_free_compaction rows = compaction_of(nr_compaction, compaction)
+        cdef zone_free_out found = changes_of(room, out)
+        cdef long nr_found
+        cdef bint wants_events, wants_compaction
+        with nogil:
+            nr_found = zone_free_read(self.pass_, &events, &rows, &found)
+            wants_events = zone_free_wants_events(self.pass_, &events)
+            wants_compaction = zone_free_wants_compaction(self.pass_, &rows)
+            if wants_events:
+                zone_free_next_events(self.pass_)
+            if wants_compaction:
+                zone_free_next_compaction(self.pass_)
+        if nr_found < 0:
+            raise MemoryError
+        return nr_found, wants_events, wants_compaction
+
+    def result(self, size_t nr_readings):
+        cdef zone_free_result found = zone_free_find(self.pass_)
+        cdef size_t nr = nr_readings + 1
+        errors = (<const char *>found.errors)[:nr * sizeof(int64_t)]
+        known = (<const char *>found.has_error)[:nr // 8 + 1]
+        return bytes(errors), bytes(known), found.locked, found.counted

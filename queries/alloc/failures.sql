@@ -18,6 +18,8 @@
 --
 -- Needs: event.alloc
 --
+-- Events: whole
+--
 -- Tier: A
 --
 -- Parameters:
@@ -100,15 +102,9 @@ first AS (
 ),
 
 counted AS (
-    SELECT f.tape, f.first_ts, sum(c.free_pages)::BIGINT AS free_pages, sum(abs(c.error_pages))::BIGINT AS error_pages
-    FROM (
-        SELECT f.*, z.node, z.zone::VARCHAR AS zone
-        FROM first AS f
-        JOIN zone AS z ON z.tape = f.tape AND z.snapshot = 0
-        WHERE f.tape IN (SELECT DISTINCT tape FROM event WHERE kind = 'alloc_zone_locked')
-    ) AS f
-    ASOF JOIN zone_free AS c ON c.tape = f.tape AND c.node = f.node AND c.zone = f.zone AND c.ts <= f.first_ts
-    GROUP BY f.tape, f.first_ts
+    SELECT tape, ts AS first_ts, sum(free_pages)::BIGINT AS free_pages, sum(abs(error_pages))::BIGINT AS error_pages
+    FROM free_at_failure
+    GROUP BY tape, ts
 ),
 
 near AS (

@@ -6,7 +6,7 @@
 -- the largest zone of each node. The overshoot of a pass is the free memory of that zone at the end above its
 -- high watermark, at most what kswapd freed in the pass.
 --
--- Free memory is counted from page events between readings of /proc (view zone_free). `error_pages` is how far
+-- Free memory is counted from page events between readings of /proc (view free_at_kswapd). `error_pages` is how far
 -- that count was off at a reading: a smaller overshoot means nothing. The watermarks are those
 -- of the first snapshot, without boosts. A boost raises the target of kswapd. kswapd does not count CMA and HIGHATOMIC pages as
 -- free: it stops later in a zone that has some. `unusable_pages` is their largest number at a snapshot; a smaller overshoot means nothing.
@@ -77,19 +77,19 @@ mark AS MATERIALIZED (
 ),
 
 known AS MATERIALIZED (
-    SELECT f.* FROM zone_free AS f JOIN mark AS k USING (tape, node, zone)
+    SELECT f.* FROM free_at_kswapd AS f JOIN mark AS k USING (tape, node, zone)
 ),
 
 begun AS (
     SELECT p.tape, p.node, p.ts, p.pid, p.page_order, p.until_ts, k.free_pages
     FROM pass AS p
-    ASOF JOIN known AS k ON k.tape = p.tape AND k.node = p.node AND k.ts <= p.ts
+    JOIN known AS k ON k.tape = p.tape AND k.node = p.node AND k.ts = p.ts
 ),
 
 found AS (
     SELECT p.tape, p.node, p.ts, p.page_order, p.free_pages AS free_begin, k.free_pages AS free_end
     FROM begun AS p
-    ASOF JOIN known AS k ON k.tape = p.tape AND k.node = p.node AND k.ts <= p.until_ts
+    JOIN known AS k ON k.tape = p.tape AND k.node = p.node AND k.ts = p.until_ts
 ),
 
 judged AS (
@@ -129,7 +129,7 @@ SELECT
 FROM judged AS j
 JOIN machine AS m USING (tape)
 LEFT JOIN (
-    SELECT tape, node, max(abs(error_pages)) AS pages FROM known GROUP BY tape, node
+    SELECT tape, node, max(widest_pages) AS pages FROM known GROUP BY tape, node
 ) AS e ON e.tape = j.tape AND e.node = j.node
 LEFT JOIN zone_unusable AS h ON h.tape = j.tape AND h.node = j.node AND h.zone = j.zone
 GROUP BY j.node, j.page_order

@@ -38,7 +38,7 @@
 --   wmark_high                 BIGINT     High watermark, in pages.
 --   lowest_free                BIGINT     Fewest free pages, by the count.
 --   unusable_pages                 BIGINT     Most CMA and HIGHATOMIC pages of a snapshot that kernel requests may not use; null if unknown.
---   lowest_at_s                DOUBLE     Its time, seconds after the tape's first event.
+--   lowest_at_s                DOUBLE     Its first time, seconds after the tape's first event.
 --   falls                      BIGINT     Falls below low.
 --   below_low_s                DOUBLE     Time below low, in seconds.
 --   near_misses                BIGINT     Near misses, and falls below min.
@@ -69,31 +69,25 @@ WITH mark AS (
 -- Each count with its own error: so many pages are free at most, and at least. A reading has none.
 bounded AS (
     SELECT
-        *,
-        if(reading, 0, coalesce(max(abs(error_pages)) OVER (PARTITION BY tape, node, zone), 0)) AS widest,
+        tape,
+        node,
+        zone,
+        ts,
+        free_pages,
+        error_pages,
+        coalesce(widest_pages, 0) AS widest,
         if(reading, 0, coalesce(error_pages, -widest)) AS error_here,
         free_pages - least(error_here, 0) AS at_most,
-        free_pages - if(reading, 0, greatest(coalesce(error_pages, widest), 0)) AS at_least
+        free_pages - if(reading, 0, greatest(coalesce(error_pages, widest), 0)) AS at_least,
+        before_pages - if(before_reading, 0, least(coalesce(before_error_pages, -widest), 0)) AS before,
+        ts - before_ts AS ns
     FROM zone_free
 ),
 
 point AS (
-    SELECT
-        f.tape,
-        f.node,
-        f.zone,
-        f.ts,
-        f.free_pages,
-        f.error_pages,
-        f.error_here,
-        f.at_most,
-        f.at_least,
-        lag(f.at_most) OVER its AS before,
-        lead(f.ts) OVER its - f.ts AS ns,
-        k.* EXCLUDE (tape, node, zone)
+    SELECT f.*, k.* EXCLUDE (tape, node, zone)
     FROM bounded AS f
     JOIN mark AS k USING (tape, node, zone)
-    WINDOW its AS (PARTITION BY f.tape, f.node, f.zone ORDER BY f.ts, f.free_pages)
 ),
 
 counted AS (
@@ -112,10 +106,10 @@ counted AS (
         min(free_pages) AS lowest_free,
         min(at_most) AS lowest_sure,
         min(at_least) AS lowest_maybe,
-        arg_min(error_here, free_pages) AS lowest_error,
-        arg_min(ts, free_pages) AS lowest_ts,
+        arg_min(error_here, (free_pages, ts)) AS lowest_error,
+        arg_min(ts, (free_pages, ts)) AS lowest_ts,
         count(*) FILTER (at_most < wmark_low AND coalesce(before >= wmark_low, true)) AS falls,
-        coalesce(sum(ns) FILTER (at_most < wmark_low), 0) / 1e9 AS below_low_s,
+        coalesce(sum(ns) FILTER (before < wmark_low), 0) / 1e9 AS below_low_s,
         count(*) FILTER (at_most < near AND coalesce(before >= near, true)) AS near_misses,
         count(*) FILTER (at_most < wmark_min AND coalesce(before >= wmark_min, true)) AS below_min
     FROM point

@@ -24,6 +24,7 @@ WITH reading AS (
     SELECT DISTINCT tape, node, zone::VARCHAR AS zone, began, ts FROM free_count WHERE began IS NOT NULL
 ),
 
+-- The readings, and the counts shortly before one.
 counted AS MATERIALIZED (
     SELECT
         tape,
@@ -32,16 +33,17 @@ counted AS MATERIALIZED (
         ts,
         free_pages,
         reading,
-        CASE WHEN reading THEN lag(error_pages) OVER its END AS difference
+        next_ts,
+        before_error_pages AS difference
     FROM zone_free
-    WINDOW its AS (PARTITION BY tape, node, zone ORDER BY ts, NOT reading)
+    WHERE reading OR next_ts - ts <= (SELECT max(greatest(ts, began) - began) FROM reading)
 ),
 
 spread AS (
     SELECT r.tape, r.node, r.zone, r.ts, max(c.free_pages) - min(c.free_pages) AS pages
     FROM counted AS c
-    JOIN reading AS r ON r.tape = c.tape AND r.node = c.node AND r.zone = c.zone AND c.ts BETWEEN r.began AND r.ts
-    WHERE NOT c.reading
+    JOIN reading AS r ON r.tape = c.tape AND r.node = c.node AND r.zone = c.zone AND r.ts = c.next_ts
+    WHERE NOT c.reading AND c.ts >= r.began
     GROUP BY ALL
 ),
 

@@ -1,6 +1,6 @@
 -- Failed requests, and what the zones lacked at that moment, one row each.
 --
--- Free memory at the moment of a failure is counted from the page events (view zone_free), with the error of that count. The
+-- Free memory at the moment of a failure is counted from the page events (view free_at_failure), with the error of that count. The
 -- kernel's test of each zone that the request may take is that of the macro above_min. `memory`: no zone passes it, whatever
 -- the error and the reserves are. `block`: a zone surely passes, so that the request failed for want of a block. Null: neither is sure,
 -- or the tape has no events to count free memory with. The boost of the min watermark is at most that of the last sample and
@@ -51,20 +51,6 @@ bound AS MATERIALIZED (
     FROM zone_state
     WHERE managed > 0
     GROUP BY tape, node, zone
-),
-
-counted AS MATERIALIZED (
-    SELECT
-        f.tape,
-        f.node,
-        f.zone,
-        f.ts,
-        f.free_pages,
-        f.error_pages,
-        max(abs(f.error_pages)) OVER (PARTITION BY f.tape, f.node, f.zone) AS widest
-    FROM zone_free AS f
-    WHERE f.tape IN (SELECT tape FROM failed)
-      AND f.tape IN (SELECT DISTINCT tape FROM event WHERE kind = 'alloc_zone_locked')  -- else only readings
 ),
 
 -- Fallbacks of a zone so far: each raises its boost by a pageblock at most.
@@ -129,7 +115,7 @@ stated AS (
         NOT (t.rq['movable'] OR t.cma IS NOT DISTINCT FROM 0) OR t.reserved IS DISTINCT FROM 0 AS at_most,
         {
             'place': t.place,
-            'free': c.free_pages - least(coalesce(c.error_pages, -c.widest), 0),
+            'free': c.free_pages - least(coalesce(c.error_pages, -c.widest_pages), 0),
             'wmark_min': t.first.wmark_min,
             'boost': 0::BIGINT,
             'lowmem_reserve': t.first.lowmem_reserve,
@@ -140,7 +126,7 @@ stated AS (
         } AS most,
         {
             'place': t.place,
-            'free': c.free_pages - greatest(coalesce(c.error_pages, c.widest), 0)
+            'free': c.free_pages - greatest(coalesce(c.error_pages, c.widest_pages), 0)
             - if(t.rq['movable'], 0, t.cma) - t.reserved,
             'wmark_min': t.first.wmark_min,
             'boost': least(t.boost, u.value + ((coalesce(r.nr, 0) - u.nr + 1) << t.m.pageblock_order)),
@@ -151,7 +137,7 @@ stated AS (
             'any_blocks': NULL::BIGINT[]
         } AS least
     FROM tried AS t
-    ASOF LEFT JOIN counted AS c ON c.tape = t.tape AND c.node = t.node AND c.zone = t.zone AND c.ts <= t.ts
+    LEFT JOIN free_at_failure AS c ON c.tape = t.tape AND c.node = t.node AND c.zone = t.zone AND c.ts = t.ts
     ASOF LEFT JOIN boosted AS u ON u.tape = t.tape AND u.node = t.node AND u.zone = t.zone AND u.ts <= t.ts
     ASOF LEFT JOIN raised AS r ON r.tape = t.tape AND r.node = t.node AND r.zone = t.zone AND r.ts <= t.ts
     WHERE t.place <= t.rq['zone']

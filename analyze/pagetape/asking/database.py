@@ -33,7 +33,8 @@ import pyarrow as pa
 
 from pagetape.answer import Answer
 from pagetape.asking import query, query_memory
-from pagetape.asking.sequences import SEQUENCES, SequenceDataset
+from pagetape.asking.sequence_dataset import SequenceDataset
+from pagetape.asking.sequences import SEQUENCES
 from pagetape.asking.spill_dir import spill_dir
 from pagetape.asking.tape_dataset import RowsDataset, TapeDataset
 from pagetape.schemas import TABLES, Column, Table

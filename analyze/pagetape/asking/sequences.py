@@ -6,94 +6,19 @@ A view of queries/views/ names its rows `sequence_NAME`. Each scan of it is a pa
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from pagetape import _sequence
 from pagetape.asking import query_memory
-from pagetape.asking.tape_dataset import Dataset, Filter, by_label, words_of
+from pagetape.asking.sequence_dataset import SequenceDataset, bitmap, values
+from pagetape.asking.tape_dataset import Filter, by_label, words_of
+from pagetape.asking.zone_free import FreeAtFailure, FreeAtKswapd, ZoneFree
 from pagetape.schemas import TABLES
-from pagetape.schemas.tape import Tape, TapeError
 
-_Events: TypeAlias = Callable[[Tape, list[str]], Iterator[pa.RecordBatch]]
-_Columns: TypeAlias = dict[str, tuple[pa.Buffer | None, pa.Buffer]]
-
-_KIND = TABLES["event"].column("kind").labels
 _MIGRATETYPE = TABLES["event"].column("migratetype")
-_EMPTY = 1 << 16  # rows of a batch after the last event
-
-
-def _bitmap(rows: int) -> pa.Buffer:
-    return pa.py_buffer(bytearray(-(-rows // 64) * 8))
-
-
-def _values(rows: int, width: int) -> pa.Buffer:
-    return pa.allocate_buffer(max(rows, 1) * width)
-
-
-def _columns(batch: pa.RecordBatch) -> _Columns:
-    """The buffers of a batch of events."""
-    found = {}
-    for name, array in zip(batch.schema.names, batch.columns, strict=True):
-        if isinstance(array, pa.DictionaryArray):
-            array = array.indices
-        if array.offset:
-            array = array.take(pa.array(range(len(array))))
-        valid, values = array.buffers()
-        found[name] = (valid if array.null_count else None, values)
-    return found
-
-
-class SequenceDataset(Dataset):
-    """The rows of one pass over the events of `tape`, which another tape may replace."""
-
-    names: ClassVar[tuple[str, ...]]  # columns of `event` that the pass reads
-    schema: pa.Schema
-
-    def __init__(self, tape: Tape, events: _Events, span: tuple[int, int]) -> None:
-        """`span`: the first time of the events that count, and the first after them."""
-        self.tape = tape
-        self.error: TapeError | None = None  # of the last scan; DuckDB keeps only its text
-        self._events = events
-        self._kinds: dict[str, Any] = {label: i for i, label in enumerate(_KIND)}
-        self._kinds["span"] = span
-
-    def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        try:
-            made = self._pass()
-            for batch in self._events(self.tape, list(self.names)):
-                if batch.num_rows:
-                    out = self._room(batch.num_rows)
-                    nr = made.read(batch.num_rows, _columns(batch), out)
-                    yield self._rows(nr, out).select(columns)
-            while True:
-                out = self._room(_EMPTY)
-                if not (nr := made.end(_EMPTY, out)):
-                    return
-                yield self._rows(nr, out).select(columns)
-        except MemoryError:
-            why = "the pages of the tape need more memory than the query may take: --memory SIZE"
-            self.error = TapeError(errno.ENOMEM, f"{self.tape.path}: {why} allows more")
-            raise self.error from None
-        except TapeError as e:
-            self.error = e
-            raise
-
-    def _pass(self) -> Any:
-        """The pass, at its beginning."""
-        raise NotImplementedError
-
-    def _room(self, rows: int) -> dict[str, pa.Buffer]:
-        """Memory for so many rows."""
-        raise NotImplementedError
-
-    def _rows(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
-        """The first rows in that memory, with `schema`."""
-        raise NotImplementedError
 
 
 class PageUses(SequenceDataset):
@@ -122,10 +47,10 @@ class PageUses(SequenceDataset):
 
     def _room(self, rows: int) -> dict[str, pa.Buffer]:
         widths = {"pfn": 8, "ts": 8, "cpu": 2, "pid": 4, "page_order": 1, "migratetype": 1}
-        room = {name: _values(rows, width) for name, width in widths.items()}
-        room |= {"until_ts": _values(rows, 8)}
+        room = {name: values(rows, width) for name, width in widths.items()}
+        room |= {"until_ts": values(rows, 8)}
         bitmaps = ("begun", "page_order_valid", "migratetype_valid", "until_valid")
-        return room | {name: _bitmap(rows) for name in (*bitmaps, "freed", "freed_before")}
+        return room | {name: bitmap(rows) for name in (*bitmaps, "freed", "freed_before")}
 
     def _rows(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
         def column(name: str, values: str, valid: str | None) -> pa.Array:
@@ -181,7 +106,7 @@ class LockRuns(SequenceDataset):
 
     def _room(self, rows: int) -> dict[str, pa.Buffer]:
         widths = {"what": 1, "cpu": 2, "blocks": 8, "from_ts": 8, "until_ts": 8}
-        return {name: _values(rows, width) for name, width in widths.items()}
+        return {name: values(rows, width) for name, width in widths.items()}
 
     def _rows(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
         arrays = [
@@ -196,4 +121,7 @@ SEQUENCES: dict[str, type[SequenceDataset]] = {
     "sequence_page_use": PageUses,
     "sequence_movable_page_use": MovablePageUses,
     "sequence_lock_run": LockRuns,
+    "sequence_zone_free": ZoneFree,
+    "sequence_free_at_failure": FreeAtFailure,
+    "sequence_free_at_kswapd": FreeAtKswapd,
 }

@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Free pages of each zone, counted from the events between readings of /proc: zone_free.h.
+
+The view zone_free has a row for each change. free_at_failure and free_at_kswapd have the count at
+some moments only, and their rows are kept for the next query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from threading import Lock
+from typing import Any, ClassVar, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pagetape import _sequence
+from pagetape.asking import query_memory
+from pagetape.asking.sequence_dataset import Events, SequenceDataset, bitmap, buffers_of, values
+from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape
+from pagetape.tapes import fallback_unit, kernel_rows
+
+_ROOM = 1 << 16  # rows of a batch
+_KEPT = 1 << 20  # rows at moments that are kept
+
+_READING = ["ts", "node", "zone", "free"]
+_COMPACTION = ("ts", "pid", "kind", "start_pfn", "nr_taken", "nr_migrated")
+_ZONE = TABLES["zone"].column("zone")
+_TS = pa.schema([TABLES["reclaim"].arrow.field("ts")])
+_ALL_SEEN = "mm_compaction_fast_isolate_freepages"  # with it, all targets have an event
+
+# Bytes of the columns of struct zone_free_out, and its bitmaps.
+_AT_MOMENT = {"ts": 8, "free": 8, "place": 4, "number": 4}
+_WIDTHS = _AT_MOMENT | {"before_ts": 8, "before_free": 8, "before_number": 4}
+_BITS = ("reading", "before_reading", "has_before")
+
+
+class _Places(NamedTuple):
+    """The zones of a tape, by number."""
+
+    node: pa.Array
+    zone: pa.Array
+
+
+class _Errors(NamedTuple):
+    """What a pass knows at its end."""
+
+    of_number: pa.Array  # by number of a reading: what the count has too many at the next one
+    widest: pa.Array  # by place
+    locked: bool  # the tape has an alloc_zone_locked
+
+
+def _keys(rows: pa.Table) -> pa.Array:
+    """A number for each node and zone."""
+    node = pc.multiply(rows["node"].cast(pa.int32()), 256).combine_chunks()
+    return pc.add(node, rows["zone"].combine_chunks().indices.cast(pa.int32()))
+
+
+def _column(rows: pa.Table, name: str, of: pa.DataType) -> pa.Array:
+    return rows[name].cast(of).combine_chunks()
+
+
+def _buffer(array: pa.Array) -> pa.Buffer | None:
+    """The values, without an offset."""
+    if array.offset:
+        array = array.take(pa.array(range(len(array))))
+    buffer: pa.Buffer | None = array.buffers()[1]
+    return buffer
+
+
+def _next(place: pa.Array, ts: pa.Array) -> pa.Array:
+    """By number of a reading: the time of the next one of its place; null without one."""
+    by_place = pc.sort_indices(place)
+    sorted_place, sorted_ts = place.take(by_place), ts.take(by_place)
+    none = pa.nulls(min(len(ts), 1), pa.uint64())
+    after = pa.concat_arrays([sorted_ts[1:], none])
+    same = pc.equal(sorted_place, pa.concat_arrays([sorted_place[1:], none.cast(pa.uint32())]))
+    found = pc.if_else(same, after, pa.scalar(None, pa.uint64()))
+    return pa.concat_arrays([pa.nulls(1, pa.uint64()), found.take(pc.sort_indices(by_place))])
+
+
+def _lists(tape: Tape) -> bytes:
+    """By order, whether its blocks have per-CPU lists; as the macro has_lists."""
+    row = kernel_rows.row_of(tape) or kernel_rows.known()[-1].name
+    high = kernel_rows.rules(row)["pcp_lists"] not in ("PCP_LISTS_1", "PCP_LISTS_3")
+    huge = tape.facts.get("pageblock_order")
+    return bytes(order == 0 or (high and (order <= 3 or order == huge)) for order in range(256))
+
+
+class _Input:
+    """What the pass reads beside `event` and `compaction`."""
+
+    def __init__(self, tape: Tape, span: tuple[int, int]) -> None:
+        self._tape, self._span = tape, span
+        zones = tape.table("zone")
+        first = zones.filter(pc.equal(zones["snapshot"], 0))
+        keys, ts, free = self._readings(zones)
+        by_time = pc.sort_indices(ts)
+        every = pa.concat_arrays([_keys(first), keys.take(by_time)]).dictionary_encode()
+        number = every.indices.cast(pa.uint32())
+        self.places = _Places(
+            pc.divide(every.dictionary, 256).cast(pa.uint16()),
+            pa.DictionaryArray.from_arrays(
+                pc.bit_wise_and(every.dictionary, 255).cast(pa.uint8()),
+                pa.array(_ZONE.labels, pa.utf8()),
+            ),
+        )
+        self.reading_place = number[len(first) :]
+        self.next_ts = _next(self.reading_place, ts.take(by_time))
+        start = _column(first, "start_pfn", pa.uint64())
+        self._tables = {
+            "ranges": (start, pc.add(start, _column(first, "spanned", pa.uint64())), number),
+            "readings": (ts.take(by_time), free.take(by_time), self.reading_place),
+            "listed": self._listed(),
+        }
+        self._facts = self._about()
+
+    def _inside(self, rows: pa.Table) -> pa.Table:
+        """The rows of the span."""
+        first, end = (pa.scalar(ts, pa.uint64()) for ts in self._span)
+        ts = rows["ts"]
+        return rows.filter(pc.and_(pc.greater_equal(ts, first), pc.less(ts, end)))
+
+    def _readings(self, zones: pa.Table) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """Key, time and free pages of each reading."""
+        start = end = 0
+        if clock := self._tape.clock:
+            start = max(clock[0], self._span[0])
+            end = max(min(clock[1], self._span[1] - 1), start)
+        else:
+            zones = zones.filter(pc.greater(zones["ts"], 0))
+        edge = pc.if_else(
+            pc.equal(zones["snapshot"], 0),
+            pa.scalar(start, pa.uint64()),
+            pa.scalar(end, pa.uint64()),
+        )
+        ts = pc.if_else(pc.greater(zones["ts"], 0), zones["ts"], edge).combine_chunks()
+        sampled = self._sampled()
+        both = ((zones, "free"), (sampled, "free"))
+        return (
+            pa.concat_arrays([_keys(zones), _keys(sampled)]),
+            pa.concat_arrays([ts, _column(sampled, "ts", pa.uint64())]),
+            pa.concat_arrays([_column(rows, name, pa.int64()) for rows, name in both]),
+        )
+
+    def _sampled(self) -> pa.Table:
+        """The readings of samples: ts, node, zone, free."""
+        rows = self._inside(self._tape.table("free_count"))
+        rows = rows.filter(pc.is_valid(rows["began"]))
+        if len(rows):
+            order = rows["page_order"].cast(pa.uint64())
+            rows = rows.append_column("free", pc.shift_left_checked(rows["nr_free"], order))
+            by_zone = rows.group_by(["ts", "node", "zone"], use_threads=False)
+            summed = by_zone.aggregate([("free", "sum")])
+            return summed.select(["ts", "node", "zone", "free_sum"]).rename_columns(_READING)
+        rows = self._inside(self._tape.table("sample"))
+        rows = rows.filter(pc.and_(pc.equal(rows["name"], "free"), pc.is_valid(rows["zone"])))
+        rows = rows.filter(pc.is_valid(rows["began"]))
+        return rows.select(["ts", "node", "zone", "value"]).rename_columns(_READING)
+
+    def _listed(self) -> tuple[pa.Array, pa.Array]:
+        """The blocks on per-CPU lists at the start."""
+        rows = self._tape.table("pcp_page")
+        rows = rows.filter(pc.equal(rows["snapshot"], 0))
+        return _column(rows, "pfn", pa.uint64()), _column(rows, "page_order", pa.uint8())
+
+    def _about(self) -> dict[str, Any]:
+        tape = self._tape
+        compacts = any(
+            len(self._inside(pa.Table.from_batches([batch])))
+            for batch in tape.batches("compaction", ["ts"])
+        )
+        points = {row["name"] for row in tape.rows("tracepoint")}
+        labels = TABLES["compaction"].column("kind").labels
+        starts = (row for row in tape.rows("snapshot") if row["snapshot"] == 0)
+        return {
+            "places": len(self.places.node),
+            "compaction": {label: i for i, label in enumerate(labels)},
+            "has_lists": pa.py_buffer(_lists(tape)),
+            "fallback_is_page": fallback_unit.of_tape(tape) == "page",
+            "captures": compacts,
+            "exact_start": any(row["how"] == "exact" for row in starts),
+            "unseen": compacts and _ALL_SEEN not in points,
+        }
+
+    def given(self, moments: pa.Table) -> dict[str, Any]:
+        """The input of a pass."""
+        times = pc.unique(self._inside(moments)["ts"])
+        tables = self._tables | {"moments": (times.sort(),)}
+        found = {
+            name: (len(columns[0]), *map(_buffer, columns)) for name, columns in tables.items()
+        }
+        return found | self._facts
+
+
+class ZoneFree(SequenceDataset):
+    """Free pages after each change: view zone_free."""
+
+    names = ("ts", "cpu", "kind", "pfn", "page_order")
+    schema = pa.schema(
+        [
+            pa.field("place", pa.uint32(), nullable=False),
+            pa.field("node", pa.uint16(), nullable=False),
+            pa.field("zone", _ZONE.arrow.type, nullable=False),
+            pa.field("ts", pa.uint64(), nullable=False),
+            pa.field("free_pages", pa.int64(), nullable=False),
+            pa.field("error_pages", pa.int64()),
+            pa.field("widest_pages", pa.int64()),
+            pa.field("reading", pa.bool_(), nullable=False),
+            pa.field("next_ts", pa.uint64()),
+            pa.field("before_ts", pa.uint64()),
+            pa.field("before_pages", pa.int64()),
+            pa.field("before_error_pages", pa.int64()),
+            pa.field("before_reading", pa.bool_()),
+        ]
+    )
+    _ROWS: ClassVar[str] = "changes"
+    _ONLY_LOCKED: ClassVar[bool] = False  # rows only if the tape has an alloc_zone_locked
+
+    def _found(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of a pass; a pass before it finds the errors if the columns have some."""
+        wanted = _Input(self.tape, self._span)
+        errors = None
+        if self._ONLY_LOCKED or any("error" in n or "widest" in n for n in columns):
+            made = self._made(wanted, "none")
+            for _ in self._merged(made):
+                pass
+            errors = self._errors(made, wanted)
+            if self._ONLY_LOCKED and not errors.locked:
+                return
+        for nr, out in self._merged(self._made(wanted, self._ROWS)):
+            yield self._batch(wanted, errors, nr, out, columns)
+
+    def _moments(self) -> pa.Table:
+        """The times of the rows, if they are given: column ts."""
+        return _TS.empty_table()
+
+    def _made(self, wanted: _Input, rows: str) -> Any:
+        given = wanted.given(self._moments())
+        return _sequence.ZoneFree(self._kinds, given, rows, query_memory.of_duckdb())
+
+    def _merged(self, made: Any) -> Iterator[tuple[int, dict[str, pa.Buffer]]]:
+        """The rows of a pass, batch by batch: their number and columns."""
+        room = _ROOM + 2 * self.tape.num_rows("zone")
+        batches = (
+            filter(len, self._events(self.tape, list(self.names))),
+            filter(len, self.tape.batches("compaction", _COMPACTION)),
+        )
+        at = [self._given(one) for one in batches]
+        while True:
+            out = {name: values(room, width) for name, width in _WIDTHS.items()}
+            out |= {name: bitmap(room) for name in _BITS}
+            nr, *used_up = made.read(*at[0], *at[1], room, out)
+            if nr:
+                yield nr, out
+            for i, used in enumerate(used_up):
+                if used:
+                    at[i] = self._given(batches[i])
+            if not nr and not any(used_up):
+                return
+
+    @staticmethod
+    def _given(batches: Iterator[pa.RecordBatch]) -> tuple[int, dict[str, Any]]:
+        """The number of rows of the next batch, and its columns; 0 after the last one."""
+        batch = next(batches, None)
+        return (batch.num_rows, buffers_of(batch)) if batch else (0, {})
+
+    @staticmethod
+    def _errors(made: Any, wanted: _Input) -> _Errors:
+        nr = len(wanted.reading_place)
+        found, known, locked, counted = made.result(nr)
+        bits = pa.py_buffer(known if counted else bytes(len(known)))
+        of_number = pa.Array.from_buffers(pa.int64(), nr + 1, [bits, pa.py_buffer(found)])
+        readings = pa.table({"place": wanted.reading_place, "error": pc.abs(of_number[1:])})
+        widest = readings.group_by("place").aggregate([("error", "max")]).to_pydict()
+        of_place = dict(zip(widest["place"], widest["error_max"], strict=True))
+        places = range(len(wanted.places.node))
+        return _Errors(of_number, pa.array(map(of_place.get, places), pa.int64()), locked)
+
+    def _batch(
+        self,
+        wanted: _Input,
+        errors: _Errors | None,
+        nr: int,
+        out: dict[str, pa.Buffer],
+        columns: list[str],
+    ) -> pa.RecordBatch:
+        """The rows as a batch with these columns."""
+
+        def array(name: str, of: pa.DataType, valid: str | None = None) -> pa.Array:
+            return pa.Array.from_buffers(of, nr, [valid and out[valid], out[name]])
+
+        def error(number: pa.Array) -> pa.Array:
+            return errors.of_number.take(number) if errors else pa.nulls(nr, pa.int64())
+
+        place = array("place", pa.uint32())
+        makers: dict[str, Callable[[], pa.Array]] = {
+            "place": lambda: place,
+            "node": lambda: wanted.places.node.take(place),
+            "zone": lambda: wanted.places.zone.take(place),
+            "ts": lambda: array("ts", pa.uint64()),
+            "free_pages": lambda: array("free", pa.int64()),
+            "error_pages": lambda: error(array("number", pa.uint32())),
+            "widest_pages": lambda: errors.widest.take(place) if errors else error(place),
+            "reading": lambda: array("reading", pa.bool_()),
+            "next_ts": lambda: wanted.next_ts.take(array("number", pa.uint32())),
+            "before_ts": lambda: array("before_ts", pa.uint64(), "has_before"),
+            "before_pages": lambda: array("before_free", pa.int64(), "has_before"),
+            "before_error_pages": lambda: error(array("before_number", pa.uint32(), "has_before")),
+            "before_reading": lambda: array("before_reading", pa.bool_(), "has_before"),
+        }
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        return pa.RecordBatch.from_arrays([makers[name]() for name in columns], schema=schema)
+
+
+class _FreeAt(ZoneFree):
+    """Free pages at some moments, in one row for each zone. The rows of one pass are kept."""
+
+    schema = pa.schema([ZoneFree.schema.field(i) for i in range(7)])
+
+    def __init__(self, tape: Tape, events: Events, span: tuple[int, int]) -> None:
+        super().__init__(tape, events, span)
+        self._lock = Lock()  # two scans of one query run at the same time
+        self._kept: tuple[Tape, pa.Table | None] | None = None  # None: there are too many
+
+    def _found(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        with self._lock:
+            if self._kept is None or self._kept[0] is not self.tape:
+                self._kept = self.tape, self._held()
+        rows = self._kept[1]
+        yield from super()._found(columns) if rows is None else rows.select(columns).to_batches()
+
+    def _held(self) -> pa.Table | None:
+        """All rows, after one pass; None if they are too many to be held."""
+        wanted = _Input(self.tape, self._span)
+        made = self._made(wanted, self._ROWS)
+        parts, total = [], 0
+        for nr, out in self._merged(made):
+            total += nr
+            if total > _KEPT:
+                return None
+            used = {name: out[name].slice(0, nr * width) for name, width in _AT_MOMENT.items()}
+            parts.append((nr, {name: pa.py_buffer(one.to_pybytes()) for name, one in used.items()}))
+        errors, names = self._errors(made, wanted), self.schema.names
+        if self._ONLY_LOCKED and not errors.locked:
+            parts = []
+        batches = (self._batch(wanted, errors, *part, names) for part in parts)
+        return pa.Table.from_batches(batches, self.schema)
+
+
+class FreeAtFailure(_FreeAt):
+    """Free pages when requests failed: view free_at_failure."""
+
+    _ROWS = "failures"
+    _ONLY_LOCKED = True
+
+
+class FreeAtKswapd(_FreeAt):
+    """Free pages when a kswapd woke or went to sleep: view free_at_kswapd."""
+
+    _ROWS = "moments"
+
+    def _moments(self) -> pa.Table:
+        kinds = TABLES["reclaim"].column("kind").labels
+        edges = [kinds.index(kind) for kind in ("kswapd_wake", "kswapd_sleep")]
+        codes = pa.array(edges, pa.uint8())
+        found = (
+            batch.filter(pc.is_in(batch["kind"].indices, codes)).select(["ts"])
+            for batch in self.tape.batches("reclaim", ["ts", "kind"])
+        )
+        return pa.Table.from_batches(found, _TS)

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* zone_free.c - free pages of each zone at every event that changes them. */
+#include "zone_free.h"
+
+#include "batch.h"
+#include "last_kind.h"
+#include "unseen_targets.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ORDERS = 20, CPUS = 1 << 16 };
+
+/* What the count of a place is. */
+struct place {
+	int64_t free;
+	uint32_t number;   /* of the reading it goes on from; 0: none yet */
+	bool has_readings; /* also later ones */
+	/* The last row. */
+	uint64_t last_ts;
+	int64_t last_free;
+	uint32_t last_number;
+	bool last_reading;
+	bool has_last;
+};
+
+/* The last alloc_zone_locked or alloc_extfrag of a CPU. */
+struct taken {
+	uint64_t pfn;
+	bool locked;
+	bool has_pfn;
+};
+
+struct zone_free {
+	struct sequence_kinds kinds;
+	struct zone_free_input input;
+	struct place *places;
+	int64_t *errors;                    /* by number */
+	uint8_t *has_error;                 /* bitmap */
+	struct last_kinds *blocks;          /* NULL unless input.captures */
+	struct unseen_targets *targets;     /* NULL unless input.unseen */
+	size_t reading, moment, event, row; /* the next ones; `row`: of the compaction batch */
+	uint64_t failed_ts;
+	bool failed;       /* a request failed at failed_ts, without rows so far */
+	size_t next_place; /* of the rows of a moment */
+	bool locked, counted;
+	struct taken taken[CPUS];
+};
+
+/* The numbers of a damaged tape may be too large: they wrap. */
+static int64_t plus(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static int64_t minus(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
+static int open_blocks(struct zone_free *z, size_t most)
+{
+	const struct zone_free_input *in = &z->input;
+
+	if (in->unseen) {
+		z->targets = unseen_targets_new();
+		if (!z->targets)
+			return -ENOMEM;
+	}
+	if (!in->captures)
+		return 0;
+	z->blocks = last_kinds_new(most);
+	if (!z->blocks)
+		return -ENOMEM;
+	for (size_t i = 0; i < in->nr_listed; i++) {
+		if (in->listed_order[i] < ORDERS &&
+		    last_kinds_put(z->blocks, in->listed_pfn[i], in->listed_order[i], LAST_LISTED) <
+			    0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+int zone_free_open(struct zone_free **out, struct sequence_kinds kinds,
+		   const struct zone_free_input *input, size_t most)
+{
+	struct zone_free *z = calloc(1, sizeof(*z));
+
+	if (!z)
+		return -ENOMEM;
+	z->kinds = kinds;
+	z->input = *input;
+	z->places = calloc(input->nr_places + 1, sizeof(*z->places));
+	z->errors = calloc(input->nr_readings + 1, sizeof(*z->errors));
+	z->has_error = calloc(input->nr_readings / 8 + 1, 1);
+	if (!z->places || !z->errors || !z->has_error || open_blocks(z, most) < 0) {
+		zone_free_close(z);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < input->nr_readings; i++)
+		z->places[input->reading_place[i]].has_readings = true;
+	*out = z;
+	return 0;
+}
+
+void zone_free_close(struct zone_free *z)
+{
+	if (!z)
+		return;
+	last_kinds_free(z->blocks);
+	unseen_targets_free(z->targets);
+	free(z->places);
+	free(z->errors);
+	free(z->has_error);
+	free(z);
+}
+
+/* A row of the place as it is now. */
+static size_t put_row(const struct zone_free *z, struct zone_free_out *out, size_t at,
+		      uint32_t place, uint64_t ts, bool reading)
+{
+	struct place *p = &z->places[place];
+
+	out->ts[at] = ts;
+	out->free[at] = p->free;
+	out->place[at] = place;
+	out->number[at] = p->number;
+	out->before_ts[at] = p->last_ts;
+	out->before_free[at] = p->last_free;
+	out->before_number[at] = p->last_number;
+	if (reading)
+		set_valid(out->reading, at);
+	if (p->last_reading)
+		set_valid(out->before_reading, at);
+	if (p->has_last)
+		set_valid(out->has_before, at);
+	p->last_ts = ts;
+	p->last_free = p->free;
+	p->last_number = p->number;
+	p->last_reading = reading;
+	p->has_last = true;
+	return at + 1;
+}
+
+/* The places whose range has the page gain so many pages. Returns the number of rows after it. */
+static size_t change(struct zone_free *z, struct zone_free_out *out, size_t at, uint64_t ts,
+		     uint64_t pfn, int64_t pages)
+{
+	for (size_t i = 0; i < z->input.nr_ranges; i++) {
+		const struct zone_free_input *in = &z->input;
+		struct place *p = &z->places[in->range_place[i]];
+
+		if (pfn < in->range_start[i] || pfn >= in->range_end[i])
+			continue;
+		z->counted |= p->has_readings;
+		if (!p->number)
+			continue;
+		p->free = plus(p->free, pages);
+		if (z->input.rows == ROWS_CHANGES)
+			at = put_row(z, out, at, in->range_place[i], ts, false);
+	}
+	return at;
+}
+
+static size_t read_reading(struct zone_free *z, struct zone_free_out *out, size_t at)
+{
+	const struct zone_free_input *in = &z->input;
+	size_t i = z->reading++;
+	struct place *p = &z->places[in->reading_place[i]];
+
+	if (p->number) {
+		z->errors[p->number] = minus(p->free, in->reading_free[i]);
+		set_valid(z->has_error, p->number);
+	}
+	p->free = in->reading_free[i];
+	p->number = (uint32_t)z->reading;
+	if (in->rows == ROWS_CHANGES)
+		at = put_row(z, out, at, in->reading_place[i], in->reading_ts[i], true);
+	return at;
+}
+
+/* Whether the block, which a request gets, was on no list. */
+static bool is_captured(const struct zone_free *z, int order, enum last_kind last)
+{
+	if (!z->input.has_lists[order])
+		return last != LAST_TAKEN;
+	if (last == LAST_NONE)
+		return z->input.exact_start;
+	return last == LAST_ALLOC || last == LAST_DRAIN;
+}
+
+/* Notes the event of a block; 1 for an allocation that captured it, -ENOMEM. */
+static int follow_block(struct zone_free *z, const struct sequence_events *e, size_t i)
+{
+	const struct sequence_kinds *k = &z->kinds;
+	enum last_kind now, last;
+	int found;
+
+	if (e->kind[i] == k->alloc)
+		now = LAST_ALLOC;
+	else if (e->kind[i] == k->free)
+		now = LAST_FREE;
+	else if (e->kind[i] == k->pcpu_drain)
+		now = LAST_DRAIN;
+	else
+		now = LAST_TAKEN;
+	found = last_kinds_put(z->blocks, e->pfn[i], e->page_order[i], now);
+	if (found < 0)
+		return found;
+	last = (enum last_kind)found;
+	return now == LAST_ALLOC && is_captured(z, e->page_order[i], last);
+}
+
+/* Whether the fallback takes a page without alloc_zone_locked; notes either event of the CPU. */
+static bool is_alone(struct zone_free *z, const struct sequence_events *e, size_t i)
+{
+	struct taken *last = &z->taken[e->cpu[i]];
+	bool has_pfn = is_valid(e->pfn_valid, i), locked = e->kind[i] != z->input.extfrag;
+	bool known = last->locked && last->has_pfn && has_pfn && last->pfn == e->pfn[i];
+
+	*last = (struct taken){has_pfn ? e->pfn[i] : 0, locked, has_pfn};
+	return !locked && !known;
+}
+
+/* `way`: -1 if the event takes the block from its zone, 1 if it gives it back. -ENOMEM. */
+static int effect(struct zone_free *z, const struct sequence_events *e, size_t i, int *way)
+{
+	const struct sequence_kinds *k = &z->kinds;
+	bool locked = e->kind[i] == k->alloc_zone_locked, extfrag = e->kind[i] == z->input.extfrag;
+	bool alone = false;
+	int captured = 0;
+
+	z->locked |= locked;
+	if (z->input.fallback_is_page && (locked || extfrag))
+		alone = is_alone(z, e, i);
+	if (!is_valid(e->pfn_valid, i) || !is_valid(e->page_order_valid, i) ||
+	    e->page_order[i] >= ORDERS)
+		return 0;
+	if (z->blocks && e->page_order[i])
+		captured = follow_block(z, e, i);
+	if (captured < 0)
+		return captured;
+	if (locked || alone || captured)
+		*way = -1;
+	else
+		*way = e->kind[i] == k->pcpu_drain ||
+		       (e->kind[i] == k->free && !z->input.has_lists[e->page_order[i]]);
+	return 0;
+}
+
+static bool is_failure(const struct zone_free *z, const struct sequence_events *e, size_t i)
+{
+	return e->kind[i] == z->kinds.alloc && !is_valid(e->pfn_valid, i) &&
+	       is_valid(e->page_order_valid, i) && e->page_order[i] < ORDERS;
+}
+
+static long read_event(struct zone_free *z, const struct sequence_events *e,
+		       struct zone_free_out *out, size_t at)
+{
+	size_t i = z->event++;
+	int way = 0;
+
+	if (e->kind[i] == z->kinds.free_batched)
+		return (long)at;
+	if (z->input.rows == ROWS_FAILURES && is_failure(z, e, i)) {
+		z->failed = true;
+		z->failed_ts = e->ts[i];
+	}
+	if (effect(z, e, i, &way) < 0)
+		return -ENOMEM;
+	if (!way)
+		return (long)at;
+	return (long)change(z, out, at, e->ts[i], e->pfn[i],
+			    way * ((int64_t)1 << e->page_order[i]));
+}
+
+/* Compaction isolates targets; those without an event show when it has moved more pages. */
+static long read_compaction(struct zone_free *z, const struct zone_free_compaction *c,
+			    struct zone_free_out *out, size_t at)
+{
+	const struct zone_free_input *in = &z->input;
+	size_t i = z->row++;
+	bool isolates = c->kind[i] == in->isolate_freepages;
+	int64_t taken = is_valid(c->nr_taken_valid, i) ? c->nr_taken[i] : 0;
+	struct unseen_pages unseen = {0};
+
+	if (z->targets && (isolates || c->kind[i] == in->begin || c->kind[i] == in->migratepages)) {
+		bool moves = c->kind[i] == in->migratepages;
+		int64_t moved = is_valid(c->nr_migrated_valid, i) ? c->nr_migrated[i] : 0;
+		struct unseen_row row = {
+			.pid = c->pid[i],
+			.begins = c->kind[i] == in->begin,
+			.pfn = c->start_pfn[i],
+			.has_pfn = is_valid(c->start_pfn_valid, i),
+			.short_by = moves ? moved : minus(0, taken),
+		};
+
+		if (unseen_targets_read(z->targets, &row, &unseen) < 0)
+			return -ENOMEM;
+	}
+	if ((isolates || c->kind[i] == in->fast_isolate_freepages) && taken > 0 &&
+	    is_valid(c->start_pfn_valid, i))
+		at = change(z, out, at, c->ts[i], c->start_pfn[i], -taken);
+	if (unseen.pages > 0)
+		at = change(z, out, at, c->ts[i], unseen.pfn, -unseen.pages);
+	return (long)at;
+}
+
+/* Rows of every place for the moments before `ts`; whether there was room for all. */
+static bool put_moments(struct zone_free *z, uint64_t ts, bool end, struct zone_free_out *out,
+			size_t *at)
+{
+	const struct zone_free_input *in = &z->input;
+
+	while (z->failed || (in->rows == ROWS_MOMENTS && z->moment < in->nr_moments)) {
+		uint64_t moment = z->failed ? z->failed_ts : in->moments[z->moment];
+
+		if (!end && moment >= ts)
+			break;
+		for (; z->next_place < in->nr_places; z->next_place++) {
+			if (!z->places[z->next_place].number)
+				continue;
+			if (*at == out->room)
+				return false;
+			*at = put_row(z, out, *at, (uint32_t)z->next_place, moment, false);
+		}
+		z->next_place = 0;
+		z->moment += !z->failed;
+		z->failed = false;
+	}
+	return true;
+}
+
+static bool is_in(const struct sequence_kinds *k, uint64_t ts)
+{
+	return ts >= k->first_ts && ts < k->end_ts;
+}
+
+long zone_free_read(struct zone_free *z, const struct sequence_events *e,
+		    const struct zone_free_compaction *c, struct zone_free_out *out)
+{
+	/* One input changes each range at most twice. */
+	size_t most = 2 * z->input.nr_ranges + 1;
+	size_t at = 0;
+
+	while (at + most <= out->room) {
+		bool reading = z->reading < z->input.nr_readings, event = z->event < e->nr;
+		bool row = z->row < c->nr;
+		uint64_t ts = UINT64_MAX;
+		long found;
+
+		if ((!event && e->nr) || (!row && c->nr))
+			break; /* the caller has more of them */
+		if (event && !is_in(&z->kinds, e->ts[z->event])) {
+			z->event++;
+			continue;
+		}
+		if (row && !is_in(&z->kinds, c->ts[z->row])) {
+			z->row++;
+			continue;
+		}
+		if (row)
+			ts = c->ts[z->row];
+		if (event && e->ts[z->event] <= ts)
+			ts = e->ts[z->event];
+		else
+			event = false;
+		if (reading && z->input.reading_ts[z->reading] <= ts)
+			ts = z->input.reading_ts[z->reading];
+		else
+			reading = false;
+		if (!put_moments(z, ts, !reading && !event && !row, out, &at))
+			break;
+		if (at + most > out->room)
+			break;
+		if (reading)
+			found = (long)read_reading(z, out, at);
+		else if (event)
+			found = read_event(z, e, out, at);
+		else if (row)
+			found = read_compaction(z, c, out, at);
+		else
+			break;
+		if (found < 0)
+			return found;
+		at = (size_t)found;
+	}
+	return (long)at;
+}
+
+void zone_free_next_events(struct zone_free *z)
+{
+	z->event = 0;
+}
+
+void zone_free_next_compaction(struct zone_free *z)
+{
+	z->row = 0;
+}
+
+bool zone_free_wants_events(const struct zone_free *z, const struct sequence_events *events)
+{
+	return events->nr && z->event == events->nr;
+}
+
+bool zone_free_wants_compaction(const struct zone_free *z,
+				const struct zone_free_compaction *compaction)
+{
+	return compaction->nr && z->row == compaction->nr;
+}
+
+struct zone_free_result zone_free_result(const struct zone_free *z)
+{
+	return (struct zone_free_result){z->errors, z->has_error, z->locked, z->counted};
+}
