@@ -44,62 +44,38 @@ WITH span AS MATERIALIZED (
     SELECT since, until FROM played
 ),
 
-recorder AS MATERIALIZED (
-    SELECT t.pid
-    FROM task AS t
-    JOIN machine AS m ON t.tgid = m.recorder_pid
+counted AS MATERIALIZED (
+    SELECT
+        kind,
+        page_order,
+        migratetype,
+        gfp_flags,
+        fallback_order,
+        fallback_migratetype,
+        change_ownership,
+        recorder,
+        sum(events)::BIGINT AS events,
+        sum(without_page)::BIGINT AS without_page,
+        sum(runs)::BIGINT AS runs
+    FROM event_group
+    WHERE played
+    GROUP BY ALL
 ),
 
 page_event AS MATERIALIZED (
-    SELECT
-        kind,
-        count(*) AS nr,
-        count(*) - count(pfn) AS no_page,
-        count(*) << page_order::INTEGER AS pages
-    FROM event
-    WHERE ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
-      AND pid NOT IN (SELECT pid FROM recorder)
-    GROUP BY kind, page_order
+    SELECT kind, events AS nr, without_page AS no_page, events << page_order::INTEGER AS pages
+    FROM counted
+    WHERE NOT recorder
     UNION ALL
     SELECT kind, events, without_page, events << page_order::INTEGER
     FROM event_count
     WHERE recorder IS NOT TRUE
 ),
 
-moved AS (
-    SELECT
-        cpu,
-        page_order,
-        kind IN ('free', 'pcpu_drain') AS back,
-        kind IN ('alloc_zone_locked', 'pcpu_drain') AS moves
-    FROM event
-    WHERE kind IN ('alloc', 'alloc_zone_locked', 'free', 'pcpu_drain')
-      AND ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
-      AND pid NOT IN (SELECT pid FROM recorder)
-),
-
--- The row number is the tape's order: timestamps can be equal. A row like the one before begins no run, and few rows
--- are left to sort.
-placed AS (
-    SELECT row_number() OVER () AS place, cpu, page_order, back, moves
-    FROM (
-        SELECT *, lag(cpu) OVER () = cpu AND lag(back) OVER () = back AND lag(moves) OVER () = moves AS continues
-        FROM moved
-    )
-    WHERE continues IS NOT TRUE
-),
-
 begun AS (
-    SELECT page_order, back, count(*) AS nr
-    FROM (
-        SELECT
-            page_order,
-            back,
-            moves AND lag(moves) OVER (PARTITION BY cpu, back ORDER BY place) IS NOT TRUE AS begins
-        FROM placed
-    )
-    WHERE begins
-    GROUP BY page_order, back
+    SELECT page_order, kind = 'pcpu_drain' AS back, runs AS nr
+    FROM counted
+    WHERE runs > 0
     UNION ALL
     SELECT page_order, kind = 'pcpu_drain', runs
     FROM event_count
@@ -115,15 +91,15 @@ run AS MATERIALIZED (
 
 fallback AS MATERIALIZED (
     SELECT
-        alloc_migratetype AS wanted,
-        fallback_migratetype AS raided,
-        alloc_order,
-        kind,
-        below_pageblock,
-        count(*) AS nr
-    FROM extfrag
-    WHERE ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
-    GROUP BY ALL
+        c.migratetype AS wanted,
+        c.fallback_migratetype AS raided,
+        c.page_order AS alloc_order,
+        fallback_kind(c.fallback_order, c.change_ownership, m.pageblock_order) AS kind,
+        c.fallback_order < m.pageblock_order AS below_pageblock,
+        c.events AS nr
+    FROM counted AS c
+    CROSS JOIN machine AS m
+    WHERE c.kind = 'alloc_extfrag'
 ),
 
 last_area AS MATERIALIZED (
@@ -302,17 +278,13 @@ stood AS (
 ),
 
 asked AS (
-    SELECT page_order, count(*) AS asked, count(pfn) AS got
-    FROM (
-        SELECT page_order, pfn
-        FROM event
-        WHERE kind = 'alloc'
-          AND page_order > 0
-          AND migratetype = 'MOVABLE'
-          AND ts >= (SELECT since FROM span) AND ts <= (SELECT until FROM span)
-          AND NOT (SELECT replayed FROM machine)
-          AND gfp_has(gfp_flags, 'HIGHMEM') AND gfp_has(gfp_flags, 'COMP') AND gfp_has(gfp_flags, 'NOMEMALLOC')
-    )
+    SELECT page_order, sum(events)::BIGINT AS asked, sum(events - without_page)::BIGINT AS got
+    FROM counted
+    WHERE kind = 'alloc'
+      AND page_order > 0
+      AND migratetype = 'MOVABLE'
+      AND NOT (SELECT replayed FROM machine)
+      AND gfp_has(gfp_flags, 'HIGHMEM') AND gfp_has(gfp_flags, 'COMP') AND gfp_has(gfp_flags, 'NOMEMALLOC')
     GROUP BY page_order
     UNION ALL
     SELECT page_order, asked, got FROM huge_request

@@ -41,3 +41,18 @@ class ZoneFree:
         """After the last row: by number of a reading, the error of the count at the next one, and
         a bitmap of those that have one. Whether there was an alloc_zone_locked; whether an event
         changed a zone with a reading."""
+
+class EventGroups:
+    def __init__(
+        self,
+        kinds: dict[str, Any],
+        played: tuple[int, int],
+        interrupt: int,
+        recorder: tuple[int, Any],
+        most: int,
+    ) -> None:
+        """`played`: the times of the events that a replay covers. `interrupt`: bits of flags.
+        `recorder`: the number of its threads, and their sorted pids. `most`: bytes."""
+    def read(self, nr: int, columns: dict[str, tuple[Any, Any]], out: dict[str, Any]) -> int:
+        """0: all rows come at the end. Raises MemoryError beyond the bytes."""
+    def end(self, nr: int, out: dict[str, Any]) -> int: ...

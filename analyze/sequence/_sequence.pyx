@@ -66,6 +66,57 @@ cdef extern from "sequence.h" nogil:
     long lock_runs_read(lock_runs *runs, const sequence_events *events, lock_run_rows *rows)
     long lock_runs_end(lock_runs *runs, size_t nr, lock_run_rows *rows)
 
+cdef extern from "event_groups.h" nogil:
+    struct event_details:
+        const uint8_t *flags
+        const uint32_t *gfp_flags
+        const uint8_t *gfp_flags_valid
+        const uint8_t *fallback_order
+        const uint8_t *fallback_order_valid
+        const uint8_t *fallback_migratetype
+        const uint8_t *fallback_migratetype_valid
+        const uint8_t *change_ownership
+        const uint8_t *change_ownership_valid
+    struct event_groups_choice:
+        uint64_t since
+        uint64_t until
+        uint8_t interrupt
+        uint8_t extfrag
+        const int32_t *recorder
+        size_t nr_recorder
+    struct event_group_rows:
+        uint8_t *played
+        uint8_t *recorder
+        uint8_t *in_interrupt
+        uint8_t *kind
+        uint16_t *cpu
+        int32_t *pid
+        uint8_t *page_order
+        uint8_t *page_order_valid
+        uint8_t *migratetype
+        uint8_t *migratetype_valid
+        uint32_t *gfp_flags
+        uint8_t *gfp_flags_valid
+        uint8_t *percpu_refill
+        uint8_t *percpu_refill_valid
+        uint8_t *fallback_order
+        uint8_t *fallback_order_valid
+        uint8_t *fallback_migratetype
+        uint8_t *fallback_migratetype_valid
+        uint8_t *change_ownership
+        uint8_t *change_ownership_valid
+        uint64_t *events
+        uint64_t *without_page
+        uint64_t *runs
+        uint64_t *first_ts
+        uint64_t *last_ts
+    struct event_groups:
+        pass
+    int event_groups_new(event_groups **out, sequence_kinds kinds, event_groups_choice choice, size_t most)
+    void event_groups_free(event_groups *groups)
+    int event_groups_read(event_groups *groups, const sequence_events *events, const event_details *details)
+    size_t event_groups_end(event_groups *groups, size_t nr, event_group_rows *rows)
+
 cdef extern from "zone_free.h" nogil:
     enum zone_free_rows:
         ROWS_NONE
@@ -366,3 +417,79 @@ cdef class ZoneFree:
         errors = (<const char *>found.errors)[:nr * sizeof(int64_t)]
         known = (<const char *>found.has_error)[:nr // 8 + 1]
         return bytes(errors), bytes(known), found.locked, found.counted
+
+
+cdef event_details details_of(dict columns):
+    cdef event_details details
+    details.flags = <const uint8_t *>address(columns["flags"][1])
+    details.gfp_flags = <const uint32_t *>address(columns["gfp_flags"][1])
+    details.gfp_flags_valid = <const uint8_t *>address(columns["gfp_flags"][0])
+    details.fallback_order = <const uint8_t *>address(columns["fallback_order"][1])
+    details.fallback_order_valid = <const uint8_t *>address(columns["fallback_order"][0])
+    details.fallback_migratetype = <const uint8_t *>address(columns["fallback_migratetype"][1])
+    details.fallback_migratetype_valid = <const uint8_t *>address(columns["fallback_migratetype"][0])
+    details.change_ownership = <const uint8_t *>address(columns["change_ownership"][1])
+    details.change_ownership_valid = <const uint8_t *>address(columns["change_ownership"][0])
+    return details
+
+
+cdef event_group_rows groups_of(dict columns):
+    cdef event_group_rows rows
+    rows.played = <uint8_t *>address(columns["played"])
+    rows.recorder = <uint8_t *>address(columns["recorder"])
+    rows.in_interrupt = <uint8_t *>address(columns["in_interrupt"])
+    rows.kind = <uint8_t *>address(columns["kind"])
+    rows.cpu = <uint16_t *>address(columns["cpu"])
+    rows.pid = <int32_t *>address(columns["pid"])
+    rows.page_order = <uint8_t *>address(columns["page_order"])
+    rows.page_order_valid = <uint8_t *>address(columns["page_order_valid"])
+    rows.migratetype = <uint8_t *>address(columns["migratetype"])
+    rows.migratetype_valid = <uint8_t *>address(columns["migratetype_valid"])
+    rows.gfp_flags = <uint32_t *>address(columns["gfp_flags"])
+    rows.gfp_flags_valid = <uint8_t *>address(columns["gfp_flags_valid"])
+    rows.percpu_refill = <uint8_t *>address(columns["percpu_refill"])
+    rows.percpu_refill_valid = <uint8_t *>address(columns["percpu_refill_valid"])
+    rows.fallback_order = <uint8_t *>address(columns["fallback_order"])
+    rows.fallback_order_valid = <uint8_t *>address(columns["fallback_order_valid"])
+    rows.fallback_migratetype = <uint8_t *>address(columns["fallback_migratetype"])
+    rows.fallback_migratetype_valid = <uint8_t *>address(columns["fallback_migratetype_valid"])
+    rows.change_ownership = <uint8_t *>address(columns["change_ownership"])
+    rows.change_ownership_valid = <uint8_t *>address(columns["change_ownership_valid"])
+    rows.events = <uint64_t *>address(columns["events"])
+    rows.without_page = <uint64_t *>address(columns["without_page"])
+    rows.runs = <uint64_t *>address(columns["runs"])
+    rows.first_ts = <uint64_t *>address(columns["first_ts"])
+    rows.last_ts = <uint64_t *>address(columns["last_ts"])
+    return rows
+
+
+cdef class EventGroups:
+    cdef event_groups *groups
+    cdef object recorder
+
+    def __cinit__(self, dict kinds, tuple played, int interrupt, tuple recorder, size_t most):
+        cdef event_groups_choice choice
+        choice.since, choice.until = played
+        choice.interrupt = interrupt
+        choice.extfrag = kinds["alloc_extfrag"]
+        choice.nr_recorder, self.recorder = recorder
+        choice.recorder = <const int32_t *>address(self.recorder)
+        if event_groups_new(&self.groups, kinds_of(kinds), choice, most) < 0:
+            raise MemoryError
+
+    def __dealloc__(self):
+        event_groups_free(self.groups)
+
+    def read(self, size_t nr, dict columns, dict out):
+        cdef sequence_events events = events_of(nr, columns)
+        cdef event_details details = details_of(columns)
+        cdef int failed
+        with nogil:
+            failed = event_groups_read(self.groups, &events, &details)
+        if failed < 0:
+            raise MemoryError
+        return 0
+
+    def end(self, size_t nr, dict out):
+        cdef event_group_rows rows = groups_of(out)
+        return event_groups_end(self.groups, nr, &rows)

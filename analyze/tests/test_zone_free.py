@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pagetape.asking import query_memory, zone_free
+from pagetape.asking import query_memory, sequence_dataset
 from pagetape.asking.database import Database, Span
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError, Writer
@@ -311,7 +311,7 @@ def test_more_moments_than_are_kept_take_a_second_pass(
     sql = "SELECT zone, ts, free_pages, error_pages, widest_pages FROM free_at_failure"
     with Database([tape]) as db:
         kept = asked(db, sql)
-    monkeypatch.setattr(zone_free, "_KEPT", 1000)
+    monkeypatch.setattr(sequence_dataset, "_KEPT", 1000)
     with Database([tape]) as db:
         assert asked(db, sql) == kept
     assert len(kept) == 3 * 50_000

@@ -43,32 +43,39 @@
 --   near_s          DOUBLE    Distance to that reading, in seconds; 0 where counted.
 --   gfp_flags       VARCHAR   Most frequent gfp flags of the failed requests, or of all if none failed.
 --   error_pages     BIGINT    How far the count was off at the readings after it, summed over the zones; null where not counted, and after the last reading.
-WITH named AS (
+WITH request AS (
     SELECT
-        e.tape,
-        e.ts,
-        e.page_order,
-        e.migratetype::VARCHAR AS migratetype,
-        e.gfp_flags,
-        coalesce(t.comm, e.pid::VARCHAR) AS comm,
-        (e.flags & 6) <> 0 AS in_interrupt,
-        e.pfn IS NULL AS fails
-    FROM event AS e
-    LEFT JOIN task AS t USING (tape, pid)
-    WHERE e.kind = 'alloc'
-),
-
-request AS (
-    SELECT
-        *,
-        gfp_has(gfp_flags, 'NOWARN') AS silent,
+        g.*,
+        coalesce(t.comm, g.pid::VARCHAR) AS comm,
+        gfp_has(g.gfp_flags, 'NOWARN') AS silent,
         CASE
-            WHEN NOT gfp_has(gfp_flags, 'DIRECT_RECLAIM')
-                THEN if(gfp_has(gfp_flags, 'HIGH') OR gfp_has(gfp_flags, 'ATOMIC'), 'atomic', 'nowait')
-            WHEN gfp_has(gfp_flags, 'NORETRY') OR gfp_has(gfp_flags, 'RETRY_MAYFAIL') THEN 'optional'
+            WHEN NOT gfp_has(g.gfp_flags, 'DIRECT_RECLAIM')
+                THEN if(gfp_has(g.gfp_flags, 'HIGH') OR gfp_has(g.gfp_flags, 'ATOMIC'), 'atomic', 'nowait')
+            WHEN gfp_has(g.gfp_flags, 'NORETRY') OR gfp_has(g.gfp_flags, 'RETRY_MAYFAIL') THEN 'optional'
             ELSE 'waits'
         END AS context
-    FROM named
+    FROM event_group AS g
+    LEFT JOIN task AS t USING (tape, pid)
+    WHERE g.kind = 'alloc'
+),
+
+-- The same with other gfp flags are one kind.
+flagged AS (
+    SELECT
+        tape,
+        context,
+        page_order,
+        migratetype,
+        comm,
+        in_interrupt,
+        gfp_flags,
+        sum(events) AS allocs,
+        sum(without_page) AS failed,
+        coalesce(sum(without_page) FILTER (NOT silent), 0) AS logged,
+        min(first_ts) AS first_ts,
+        max(last_ts) AS last_ts
+    FROM request
+    GROUP BY ALL
 ),
 
 kind AS MATERIALIZED (
@@ -79,15 +86,18 @@ kind AS MATERIALIZED (
         migratetype,
         comm,
         in_interrupt,
-        count(*) AS allocs,
-        count(*) FILTER (fails) AS failed,
-        count(*) FILTER (fails AND NOT silent) AS logged,
-        min(ts) FILTER (fails) AS first_ts,
-        max(ts) FILTER (fails) AS last_ts,
-        coalesce(mode(gfp_flags ORDER BY gfp_flags) FILTER (fails), mode(gfp_flags ORDER BY gfp_flags)) AS gfp_flags
-    FROM request
+        sum(allocs)::BIGINT AS allocs,
+        sum(failed)::BIGINT AS failed,
+        sum(logged)::BIGINT AS logged,
+        min(first_ts) AS first_ts,
+        max(last_ts) AS last_ts,
+        coalesce(
+            first(gfp_flags ORDER BY failed DESC, gfp_flags) FILTER (failed > 0 AND gfp_flags IS NOT NULL),
+            first(gfp_flags ORDER BY allocs DESC, gfp_flags) FILTER (gfp_flags IS NOT NULL)
+        ) AS gfp_flags
+    FROM flagged
     GROUP BY tape, context, page_order, migratetype, comm, in_interrupt
-    HAVING count(*) FILTER (fails) > 0 OR context IN ('atomic', 'nowait')
+    HAVING sum(failed) > 0 OR context IN ('atomic', 'nowait')
 ),
 
 moment AS (

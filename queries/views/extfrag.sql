@@ -32,12 +32,7 @@ SELECT
     e.fallback_order,
     e.migratetype AS alloc_migratetype,
     e.fallback_migratetype,
-    CASE
-        WHEN m.pageblock_order IS NULL THEN NULL
-        WHEN e.fallback_order >= m.pageblock_order THEN 'whole'
-        WHEN e.change_ownership THEN 'claim'
-        ELSE 'steal'
-    END AS kind,
+    fallback_kind(e.fallback_order, e.change_ownership, m.pageblock_order) AS kind,
     e.fallback_order < m.pageblock_order AS below_pageblock
 FROM event AS e
 JOIN machine AS m USING (tape)

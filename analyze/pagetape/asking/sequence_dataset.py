@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator
+from threading import Lock
 from typing import Any, ClassVar, TypeAlias
+from weakref import ref
 
 import pyarrow as pa
 
@@ -17,6 +19,7 @@ Events: TypeAlias = Callable[[Tape, list[str]], Iterator[pa.RecordBatch]]
 Buffers: TypeAlias = dict[str, tuple[pa.Buffer | None, pa.Buffer]]
 
 _KIND = TABLES["event"].column("kind").labels
+_KEPT = 1 << 20  # rows of a KeptDataset
 _EMPTY = 1 << 16  # rows of a batch after the last event
 
 
@@ -72,8 +75,8 @@ class SequenceDataset(Dataset):
         for batch in self._events(self.tape, list(self.names)):
             if batch.num_rows:
                 out = self._room(batch.num_rows)
-                nr = made.read(batch.num_rows, buffers_of(batch), out)
-                yield self._rows(nr, out).select(columns)
+                if nr := made.read(batch.num_rows, buffers_of(batch), out):
+                    yield self._rows(nr, out).select(columns)
         while True:
             out = self._room(_EMPTY)
             if not (nr := made.end(_EMPTY, out)):
@@ -91,3 +94,32 @@ class SequenceDataset(Dataset):
     def _rows(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
         """The first rows in that memory, with `schema`."""
         raise NotImplementedError
+
+
+class KeptDataset(SequenceDataset):
+    """Rows of a pass that are kept for the next scan, unless they are many."""
+
+    def __init__(self, tape: Tape, events: Events, span: tuple[int, int]) -> None:
+        super().__init__(tape, events, span)
+        self._lock = Lock()  # scans of one query run at the same time
+        self._kept: tuple[ref[Tape], pa.Table | None] | None = None  # None: there are too many
+
+    def _found(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        with self._lock:
+            if self._kept is None or self._kept[0]() is not self.tape:
+                self._kept = ref(self.tape), self._held(_KEPT)
+        rows = self._kept[1]
+        if rows is None:
+            yield from super()._found(columns)
+        else:
+            yield from rows.select(columns).to_batches()
+
+    def _held(self, most: int) -> pa.Table | None:
+        """The rows of a pass; None for more than `most`."""
+        total, parts = 0, []
+        for part in super()._found(self.schema.names):
+            total += part.num_rows
+            if total > most:
+                return None
+            parts.append(part)
+        return pa.Table.from_batches(parts, self.schema)

@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 
 from pagetape import _sequence
 from pagetape.asking import query_memory
+from pagetape.asking.event_groups import EventGroups
 from pagetape.asking.sequence_dataset import SequenceDataset, bitmap, values
 from pagetape.asking.tape_dataset import Filter, by_label, words_of
 from pagetape.asking.zone_free import FreeAtFailure, FreeAtKswapd, ZoneFree
@@ -121,6 +122,7 @@ SEQUENCES: dict[str, type[SequenceDataset]] = {
     "sequence_page_use": PageUses,
     "sequence_movable_page_use": MovablePageUses,
     "sequence_lock_run": LockRuns,
+    "sequence_event_group": EventGroups,
     "sequence_zone_free": ZoneFree,
     "sequence_free_at_failure": FreeAtFailure,
     "sequence_free_at_kswapd": FreeAtKswapd,

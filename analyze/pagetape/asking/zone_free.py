@@ -8,7 +8,6 @@ some moments only, and their rows are kept for the next query.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from threading import Lock
 from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
@@ -16,13 +15,18 @@ import pyarrow.compute as pc
 
 from pagetape import _sequence
 from pagetape.asking import query_memory
-from pagetape.asking.sequence_dataset import Events, SequenceDataset, bitmap, buffers_of, values
+from pagetape.asking.sequence_dataset import (
+    KeptDataset,
+    SequenceDataset,
+    bitmap,
+    buffers_of,
+    values,
+)
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import fallback_unit, kernel_rows
 
 _ROOM = 1 << 16  # rows of a batch
-_KEPT = 1 << 20  # rows at moments that are kept
 
 _READING = ["ts", "node", "zone", "free"]
 _COMPACTION = ("ts", "pid", "kind", "start_pfn", "nr_taken", "nr_migrated")
@@ -314,31 +318,18 @@ class ZoneFree(SequenceDataset):
         return pa.RecordBatch.from_arrays([makers[name]() for name in columns], schema=schema)
 
 
-class _FreeAt(ZoneFree):
-    """Free pages at some moments, in one row for each zone. The rows of one pass are kept."""
+class _FreeAt(KeptDataset, ZoneFree):
+    """Free pages at some moments, in one row for each zone."""
 
     schema = pa.schema([ZoneFree.schema.field(i) for i in range(7)])
 
-    def __init__(self, tape: Tape, events: Events, span: tuple[int, int]) -> None:
-        super().__init__(tape, events, span)
-        self._lock = Lock()  # two scans of one query run at the same time
-        self._kept: tuple[Tape, pa.Table | None] | None = None  # None: there are too many
-
-    def _found(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        with self._lock:
-            if self._kept is None or self._kept[0] is not self.tape:
-                self._kept = self.tape, self._held()
-        rows = self._kept[1]
-        yield from super()._found(columns) if rows is None else rows.select(columns).to_batches()
-
-    def _held(self) -> pa.Table | None:
-        """All rows, after one pass; None if they are too many to be held."""
+    def _held(self, most: int) -> pa.Table | None:
         wanted = _Input(self.tape, self._span)
         made = self._made(wanted, self._ROWS)
         parts, total = [], 0
         for nr, out in self._merged(made):
             total += nr
-            if total > _KEPT:
+            if total > most:
                 return None
             used = {name: out[name].slice(0, nr * width) for name, width in _AT_MOMENT.items()}
             parts.append((nr, {name: pa.py_buffer(one.to_pybytes()) for name, one in used.items()}))

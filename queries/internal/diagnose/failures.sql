@@ -34,7 +34,9 @@ SELECT
     count(*) FILTER (lacks = 'memory') AS memory,
     count(*) FILTER (lacks = 'block') AS block,
     (
-        SELECT count(*) FROM event WHERE kind = 'alloc' AND (tape, pid) NOT IN (SELECT (tape, pid) FROM recorder_task)
+        SELECT coalesce(sum(events), 0)::BIGINT
+        FROM event_group
+        WHERE kind = 'alloc' AND (tape, pid) NOT IN (SELECT (tape, pid) FROM recorder_task)
     ) AS allocs,
     mode(comm ORDER BY comm) AS task,
     by_recorder AS recorder

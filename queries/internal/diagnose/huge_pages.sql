@@ -17,8 +17,8 @@
 --   deferred  BIGINT   Compactions skipped after too many failures.
 --   asked     BIGINT   Allocations that asked for direct compaction.
 WITH wanted AS (
-    SELECT count(*) AS requests
-    FROM event AS e
+    SELECT coalesce(sum(e.events), 0)::BIGINT AS requests
+    FROM event_group AS e
     JOIN machine AS m USING (tape)
     WHERE e.kind = 'alloc'
       AND e.page_order = m.pageblock_order

@@ -78,8 +78,8 @@ scan AS (
 ),
 
 freed AS (
-    SELECT t.node, sum(1 << least(e.page_order::INTEGER, 20)) AS pages
-    FROM event AS e
+    SELECT t.node, sum(e.events << least(e.page_order::INTEGER, 20)) AS pages
+    FROM event_group AS e
     JOIN thread AS t USING (tape, pid)
     WHERE e.kind = 'free'
     GROUP BY t.node

@@ -19,11 +19,10 @@ WITH counted AS (
         e.kind,
         e.page_order,
         coalesce(e.percpu_refill, e.page_order = 0) AS refill,
-        count(*) AS nr
-    FROM event AS e
+        sum(e.events - e.without_page)::BIGINT AS nr
+    FROM event_group AS e
     JOIN machine AS m USING (tape)
     WHERE e.kind IN ('alloc', 'alloc_zone_locked', 'pcpu_drain')
-      AND e.pfn IS NOT NULL
       AND (e.page_order <= 3 OR e.page_order = m.pageblock_order)
     GROUP BY ALL
 ),

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts of the events of a tape by what they have in common: event_groups.h."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from pagetape import _sequence
+from pagetape.asking import query_memory
+from pagetape.asking.sequence_dataset import KeptDataset, bitmap, values
+from pagetape.schemas import TABLES
+from pagetape.tapes import played_span
+
+_EVENT = TABLES["event"]
+_INTERRUPT = 0b110  # hardirq and softirq, of `flags`
+
+_BITS = ("played", "recorder", "in_interrupt", "percpu_refill", "change_ownership")
+_WIDTHS = {
+    "kind": 1, "cpu": 2, "pid": 4, "page_order": 1, "migratetype": 1, "gfp_flags": 4,
+    "fallback_order": 1, "fallback_migratetype": 1,
+    "events": 8, "without_page": 8, "runs": 8, "first_ts": 8, "last_ts": 8,
+}  # fmt: skip
+_NULL = (
+    "page_order", "migratetype", "gfp_flags", "percpu_refill",
+    "fallback_order", "fallback_migratetype", "change_ownership",
+)  # fmt: skip
+
+
+def _type(name: str) -> pa.DataType:
+    if name in _BITS:
+        return pa.bool_()
+    if name in ("events", "without_page", "runs", "first_ts", "last_ts"):
+        return pa.uint64()
+    return _EVENT.column(name).arrow.type
+
+
+class EventGroups(KeptDataset):
+    """Groups of events: view event_group."""
+
+    names = tuple(column.name for column in _EVENT.columns)
+    schema = pa.schema([(name, _type(name)) for name in (*_BITS, *_WIDTHS)])
+
+    def _pass(self) -> Any:
+        tape = self.tape
+        recorder = tape.facts.get("recorder_pid")
+        threads = tape.table("task").to_pylist() if recorder is not None else []
+        pids = pa.array(sorted({t["pid"] for t in threads if t["tgid"] == recorder}), pa.int32())
+        return _sequence.EventGroups(
+            self._kinds,
+            played_span.of_tape(tape),
+            _INTERRUPT,
+            (len(pids), pids.buffers()[1]),
+            query_memory.of_duckdb(),
+        )
+
+    def _room(self, rows: int) -> dict[str, pa.Buffer]:
+        room = {name: values(rows, width) for name, width in _WIDTHS.items()}
+        bitmaps = (*_BITS, *(f"{name}_valid" for name in _NULL))
+        return room | {name: bitmap(rows) for name in bitmaps}
+
+    def _rows(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
+        arrays = []
+        for field in self.schema:
+            of = field.type
+            coded = pa.types.is_dictionary(of)
+            valid = out[f"{field.name}_valid"] if field.name in _NULL else None
+            index = of.index_type if coded else of
+            array = pa.Array.from_buffers(index, nr, [valid, out[field.name]])
+            if coded:
+                labels = pa.array(_EVENT.column(field.name).labels, pa.utf8())
+                array = pa.DictionaryArray.from_arrays(array, labels)
+            arrays.append(array)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The time span of a tape that a replay covers.
+
+It runs from the exact snapshot at the start to the one at the end, where they exist. Without the
+first, it runs from the time when the events of every CPU are there: the first ones of a CPU, a
+thousand or more, may be lost.
+"""
+
+from __future__ import annotations
+
+from pagetape.schemas.tape import Tape
+
+_EVER = (1 << 64) - 1  # ns
+_MANY = 1000  # events lost, also if their number is unknown
+
+
+def of_tape(tape: Tape) -> tuple[int, int]:
+    """The first and the last time, in ns, both included."""
+    snapshots = tape.rows("snapshot")
+    exact = [s for s in snapshots if s["how"] == "exact"]
+    starts = [s["ts"] + 1 for s in exact if s["snapshot"] == 0]
+    if starts:
+        last = max(s["snapshot"] for s in snapshots)
+        ends = [s["ts"] for s in exact if 0 < s["snapshot"] == last]
+        return min(starts), min(ends, default=_EVER)
+    gaps = (
+        gap["to_ts"]
+        for gap in tape.rows("lost")
+        if gap["from_ts"] is None and gap["to_ts"] is not None
+        and (_MANY if gap["events"] is None else gap["events"]) >= _MANY
+    )  # fmt: skip
+    return max(gaps, default=0), _EVER
