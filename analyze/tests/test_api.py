@@ -21,7 +21,8 @@ import pytest
 
 import pagetape
 from pagetape.api.tapes import Replay, Tapes
-from pagetape.asking.database import Database, Span
+from pagetape.asking.database import Database
+from pagetape.asking.span import Span
 from pagetape.schemas.tape import Tape, Writer
 
 ROOT = Path(__file__).parents[2]

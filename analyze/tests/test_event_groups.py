@@ -11,7 +11,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pagetape.asking.database import Database, Span
+from pagetape.asking.database import Database
+from pagetape.asking.span import Span
 from pagetape.schemas.tape import Tape, Writer
 
 Row = dict[str, Any]

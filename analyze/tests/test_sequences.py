@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pagetape.asking import query, query_memory
-from pagetape.asking.database import Database, Span
+from pagetape.asking.database import Database, KeepingDatabase
+from pagetape.asking.span import Span
 from pagetape.schemas.tape import Tape, TapeError, Writer
 
 Row = dict[str, Any]
@@ -156,3 +157,32 @@ def test_pages_beyond_the_memory_are_refused_with_the_next_step(
         pytest.raises(TapeError, match=r"t\.tape: the pages .* more memory .*--memory SIZE"),
     ):
         db.run(query.reports()["pages.lifetimes"])
+
+
+def test_pages_in_use_are_found_once_by_all_queries_of_a_command(tmp_path: Path) -> None:
+    row = {"cpu": 0, "pid": 1, "kind": "alloc", "flags": 0, "page_order": 0}
+    with Writer(tmp_path / "t.tape", {}) as writer:
+        writer.rows("event", [row | {"ts": i, "pfn": i} for i in range(9)])
+        writer.rows("event", [row | {"ts": 10, "pfn": 4, "kind": "free"}])
+    tape = Tape(tmp_path / "t.tape")
+    passes = 0
+    read = tape.batches
+
+    def counted(name: str, columns: Any = None) -> Any:
+        nonlocal passes
+        passes += name == "event"
+        return read(name, columns)
+
+    tape.batches = counted  # type: ignore[method-assign]
+    with Database([tape]) as db:
+        columns = "* EXCLUDE (until_ts, freed, freed_before)"
+        ended = "WHERE until_ts IS NULL ORDER BY pfn"
+        wanted = db.ask(f"SELECT {columns} FROM page_use {ended}").rows
+        assert len(wanted) == 8 and passes == 1
+        for _ in range(2):
+            assert db.ask("SELECT * FROM page_in_use ORDER BY pfn").rows == wanted
+            assert passes == 2
+    with KeepingDatabase([tape]) as db:
+        for _ in range(2):
+            assert db.ask("SELECT count(*) FROM extfrag").rows == [(0,)]
+            assert passes == 3

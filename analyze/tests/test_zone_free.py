@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pagetape.asking import query_memory, sequence_dataset
-from pagetape.asking.database import Database, Span
+from pagetape.asking.database import Database
+from pagetape.asking.span import Span
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError, Writer
 

@@ -12,6 +12,8 @@
 -- `content` is `free` (no used page), `movable` (only movable used pages), `fixed`
 -- (used pages, none movable), `mixed`, or `unknown`. Only the first two can become a huge page.
 --
+-- Rows: few
+--
 -- Columns:
 --   tape           VARCHAR    Name of the tape.
 --   snapshot       USMALLINT  Number of the snapshot: 0 is the start, the largest is the end.

@@ -8,6 +8,8 @@
 --
 -- Both `kind` and `below_pageblock` are unknown if the tape lacks the pageblock order.
 --
+-- Rows: few
+--
 -- Columns:
 --   tape                  VARCHAR   Name of the tape.
 --   ts                    UBIGINT   Trace clock, ns.

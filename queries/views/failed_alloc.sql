@@ -7,6 +7,8 @@
 -- one pageblock for each fallback since and for one under way (boost_watermark), and at most the largest of the tape; with lost events, the largest. A request with THISNODE may take the node of its CPU.
 -- Memory policies and cpusets of tasks are not on the tape.
 --
+-- Rows: few
+--
 -- Columns:
 --   tape          VARCHAR    Name of the tape.
 --   ts            UBIGINT    Trace clock, ns.
@@ -61,10 +63,10 @@ raised AS MATERIALIZED (
         z.zone::VARCHAR AS zone,
         e.ts,
         count(*) OVER (PARTITION BY e.tape, z.node, z.zone ORDER BY e.ts) AS nr
-    FROM event AS e
+    FROM extfrag AS e
     JOIN zone AS z
         ON z.tape = e.tape AND z.snapshot = 0 AND e.pfn >= z.start_pfn AND e.pfn < z.start_pfn + z.spanned
-    WHERE e.kind = 'alloc_extfrag' AND e.tape IN (SELECT tape FROM failed)
+    WHERE e.tape IN (SELECT tape FROM failed)
 ),
 
 -- A zone without a row in a sample has the boost of the sample before.

@@ -20,7 +20,8 @@ from pagetape.api.figure import Figure, over_time
 from pagetape.api.relation import Relation, html_table
 from pagetape.api.result import Compared, Played
 from pagetape.asking import query
-from pagetape.asking.database import Database, Span, labels
+from pagetape.asking.database import Database, labels
+from pagetape.asking.span import Span
 from pagetape.replaying import MEMBERS, RECLAIM_AUTO, RECLAIM_MODES, presets
 from pagetape.replaying.playback import NewTape, Run, Source, check, in_mode, is_own
 from pagetape.replaying.prediction import compare as compare_tapes

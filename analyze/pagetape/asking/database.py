@@ -26,15 +26,16 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import duckdb
 import pyarrow as pa
 
 from pagetape.answer import Answer
 from pagetape.asking import query, query_memory
-from pagetape.asking.sequence_dataset import SequenceDataset
+from pagetape.asking.sequence_dataset import Events, SequenceDataset
 from pagetape.asking.sequences import SEQUENCES
+from pagetape.asking.span import NEVER, Span
 from pagetape.asking.spill_dir import spill_dir
 from pagetape.asking.tape_dataset import RowsDataset, TapeDataset
 from pagetape.schemas import TABLES, Column, Table
@@ -109,8 +110,6 @@ MACHINE = pa.schema(
     ]
 )
 
-
-_NEVER = (1 << 63) - 1  # ns
 
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
 
@@ -284,29 +283,10 @@ def _end(db: duckdb.DuckDBPyConnection, spill_dir: contextlib.ExitStack) -> None
     spill_dir.close()
 
 
-class Span(NamedTuple):
-    """A part of each tape: seconds from its first event, or before its end if negative; None for
-    the tape's own begin or end. The end is not included."""
-
-    begin: float | None = None
-    end: float | None = None
-    outer: Span | None = None  # the part of which this is a part
-
-    def limits(self, start: int, end: int) -> tuple[int, int]:
-        """The first time and the time after the last one, in ns, of a tape whose first and last
-        events are at `start` and `end`. Without a begin or end, rows beyond these belong to it."""
-        least, most = self.outer.limits(start, end) if self.outer else (0, _NEVER)
-        start, end = max(start, least), min(end, most - 1)
-
-        def time(seconds: float) -> int:
-            return min(max(round(seconds * 1e9) + (start if seconds >= 0 else end), start), end + 1)
-
-        first = least if self.begin is None else time(self.begin)
-        return first, max(most if self.end is None else time(self.end), first)
-
-
 class Database:
     """A DuckDB connection over some tapes. It creates a view or macro when a statement names it."""
+
+    _keeps: ClassVar[bool] = False  # the rows of views with few rows
 
     def __init__(
         self,
@@ -344,6 +324,7 @@ class Database:
         names = labels(tapes)
         self._tapes = list(zip(tapes, names, strict=True))
         self._scanned: list[TapeDataset | SequenceDataset] = []
+        self._events: dict[int, Events] = {}  # by the place of the tape
         self._unmade: dict[str, Table | query.Query | type[SequenceDataset] | str]
         self._unmade = {**TABLES, **_macros(), **SEQUENCES}
         self._unmade |= {view.name: view for view in query.views()}
@@ -402,7 +383,11 @@ class Database:
                 self._db.execute(missing)
             elif missing is not None:
                 self._make_for(missing)
-                self._view(name, missing.sql)
+                if self._keeps and missing.few:
+                    sql = f"CREATE TEMP TABLE {name} AS {missing.sql}"
+                    self.evaluate(partial(self._db.execute, sql))
+                else:
+                    self._view(name, missing.sql)
 
     def _selects(self, table: Table) -> Iterator[str]:
         for i, (tape, name) in enumerate(self._tapes):
@@ -418,11 +403,12 @@ class Database:
 
     def _passes(self, name: str, kind: type[SequenceDataset]) -> Iterator[str]:
         for i, (tape, label) in enumerate(self._tapes):
-            span = (0, _NEVER)
+            span = (0, NEVER)
             if self._span is not None and tape.clock is not None:
                 span = self._span.limits(*tape.clock)
             given = self._given.get("event") if i == 0 else None
-            self._scanned.append(kind(tape, partial(_events, given), span))
+            events = self._events.setdefault(i, partial(_events, given))
+            self._scanned.append(kind(tape, events, span))
             self._db.register(f"tape{i}_{name}", self._scanned[-1])
             yield f"SELECT {quoted(label)} AS tape, * FROM tape{i}_{name}"
 
@@ -604,3 +590,9 @@ class Database:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class KeepingDatabase(Database):
+    """A database for several queries: it finds the rows of views with few rows once."""
+
+    _keeps = True

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import duckdb
 
 from pagetape.asking import needs
-from pagetape.asking.database import Span, quoted
+from pagetape.asking.database import quoted
 from pagetape.asking.query import ParameterError, Query, views
+from pagetape.asking.span import Span
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 

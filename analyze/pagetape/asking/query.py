@@ -13,6 +13,8 @@ A header is the comment block at the head of the file:
     --
     -- Events: whole
     --
+    -- Rows: few
+    --
     -- Needs: event.alloc, free_block or block_guess
     --
     -- Replay: A request counts although the recording served it elsewhere.
@@ -28,7 +30,8 @@ A header is the comment block at the head of the file:
 A query with the line `Tapes: several` compares tapes, and its first tape is the base. All other
 queries take one tape. A query with `Nodes: several` compares the nodes of a machine; on a machine
 with one node, the report prints a note. `Events: whole` marks a query that follows pages or locks
-from event to event: it needs the events of all tasks and zones. `Tier` is the tier of the numbers
+from event to event: it needs the events of all tasks and zones. `Rows: few` marks a view whose rows
+a command with several queries finds once. `Tier` is the tier of the numbers
 if the tape is a prediction: A is placement, B is modelled feedback, - is for queries about
 recordings only. `Needs` lists the tables, or kinds of events, without which a tape gives no rows.
 `Replay` is a note that the report prints if a tape is a replay.
@@ -59,6 +62,7 @@ _SECTION = re.compile(r"(Parameters|Columns):")
 _SEVERAL = "Tapes: several"
 _NODES = "Nodes: several"
 _WHOLE = "Events: whole"
+_FEW = "Rows: few"
 _TIER = re.compile(r"Tier: ([AB-])")
 _NEEDS = re.compile(r"Needs: (.+)")
 _REPLAY = re.compile(r"Replay: (.+)")
@@ -134,6 +138,7 @@ class Query:
     several: bool  # compares tapes
     nodes: bool  # compares the nodes of a machine
     whole: bool  # needs the events of all tasks and zones
+    few: bool  # a view with so few rows that they can be held
     parameters: tuple[Parameter, ...]
     columns: tuple[Column, ...]
     sql: str
@@ -193,11 +198,11 @@ def parse(name: str, text: str) -> Query:
     except HeaderError as e:
         raise HeaderError(f"{name}: {e}") from e
     body = text[head.end() :].strip()
-    marks = (_SEVERAL, _NODES, _WHOLE)
-    several, nodes, whole = (mark in comment for mark in marks)
+    marks = (_SEVERAL, _NODES, _WHOLE, _FEW)
+    several, nodes, whole, few = (mark in comment for mark in marks)
     text = "\n".join(line for line in prose if line not in marks).strip()
     needed = tuple(tuple(each.split(" or ")) for each in needs.split(", ") if each)
-    about = (name, comment[0], text, tier, several, nodes, whole)
+    about = (name, comment[0], text, tier, several, nodes, whole, few)
     return Query(*about, parameters, columns, body, needed, replay)
 
 

@@ -49,6 +49,7 @@ class SequenceDataset(Dataset):
 
     names: ClassVar[tuple[str, ...]]  # columns of `event` that the pass reads
     schema: pa.Schema
+    _BEFORE_END: ClassVar[bool] = True  # rows that the pass finds before its end count
 
     def __init__(self, tape: Tape, events: Events, span: tuple[int, int]) -> None:
         """`span`: the first time of the events that count, and the first after them."""
@@ -75,7 +76,8 @@ class SequenceDataset(Dataset):
         for batch in self._events(self.tape, list(self.names)):
             if batch.num_rows:
                 out = self._room(batch.num_rows)
-                if nr := made.read(batch.num_rows, buffers_of(batch), out):
+                nr = made.read(batch.num_rows, buffers_of(batch), out)
+                if nr and self._BEFORE_END:
                     yield self._rows(nr, out).select(columns)
         while True:
             out = self._room(_EMPTY)

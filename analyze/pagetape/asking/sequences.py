@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 from pagetape import _sequence
 from pagetape.asking import query_memory
 from pagetape.asking.event_groups import EventGroups
-from pagetape.asking.sequence_dataset import SequenceDataset, bitmap, values
+from pagetape.asking.sequence_dataset import KeptDataset, SequenceDataset, bitmap, values
 from pagetape.asking.tape_dataset import Filter, by_label, words_of
 from pagetape.asking.zone_free import FreeAtFailure, FreeAtKswapd, ZoneFree
 from pagetape.schemas import TABLES
@@ -82,6 +82,12 @@ class MovablePageUses(PageUses):
         return _MIGRATETYPE.labels.index("MOVABLE"), (0, order if order < 256 else 0)
 
 
+class PagesInUse(KeptDataset, PageUses):
+    """Pages in use at the end: view page_in_use."""
+
+    _BEFORE_END = False
+
+
 class LockRuns(SequenceDataset):
     """Runs of events under the zone lock: view lock_run."""
 
@@ -120,6 +126,7 @@ class LockRuns(SequenceDataset):
 
 SEQUENCES: dict[str, type[SequenceDataset]] = {
     "sequence_page_use": PageUses,
+    "sequence_page_in_use": PagesInUse,
     "sequence_movable_page_use": MovablePageUses,
     "sequence_lock_run": LockRuns,
     "sequence_event_group": EventGroups,

@@ -89,6 +89,14 @@ class Dataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
         raise NotImplementedError
 
 
+def required_labels(wanted: ds.Expression) -> dict[str, str]:
+    """Labels that rows must have to pass a filter, by enum column."""
+    text = str(wanted)
+    if " or " in text or "invert" in text or "if_else" in text:
+        return {}
+    return dict(re.findall(r'\((\w+) == "(\w+)"\)', text))
+
+
 class TapeDataset(Dataset):
     """Table `name` of `tape`, which another tape may replace between two scans."""
 
@@ -106,7 +114,19 @@ class TapeDataset(Dataset):
         named = [column for column in TABLES[self._name].columns if column.name in words]
         if len(named) == 1 and named[0].labels:
             return by_label(named[0].name, named[0].labels, wanted)
-        return super()._filter(wanted)
+        codes = {
+            name: TABLES[self._name].column(name).labels.index(label)
+            for name, label in required_labels(wanted).items()
+            if label in TABLES[self._name].column(name).labels
+        }
+
+        def filtered(batch: pa.RecordBatch) -> pa.RecordBatch:
+            # First by numbers of labels: pyarrow compares the text of each row.
+            for name, code in codes.items():
+                batch = batch.filter(pc.equal(batch.column(name).indices, code))
+            return batch.filter(wanted)
+
+        return filtered
 
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple
+from weakref import WeakKeyDictionary, ref
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from pagetape import _sequence
 from pagetape.asking import query_memory
 from pagetape.asking.sequence_dataset import (
+    Events,
     KeptDataset,
     SequenceDataset,
     bitmap,
@@ -53,6 +55,10 @@ class _Errors(NamedTuple):
     of_number: pa.Array  # by number of a reading: what the count has too many at the next one
     widest: pa.Array  # by place
     locked: bool  # the tape has an alloc_zone_locked
+
+
+# By the events of a tape: the tape, the span and what a pass over them knows.
+_known: WeakKeyDictionary[Events, tuple[ref[Tape], tuple[int, int], _Errors]] = WeakKeyDictionary()
 
 
 def _keys(rows: pa.Table) -> pa.Array:
@@ -227,10 +233,7 @@ class ZoneFree(SequenceDataset):
         wanted = _Input(self.tape, self._span)
         errors = None
         if self._ONLY_LOCKED or any("error" in n or "widest" in n for n in columns):
-            made = self._made(wanted, "none")
-            for _ in self._merged(made):
-                pass
-            errors = self._errors(made, wanted)
+            errors = self._found_errors(wanted)
             if self._ONLY_LOCKED and not errors.locked:
                 return
         for nr, out in self._merged(self._made(wanted, self._ROWS)):
@@ -270,17 +273,29 @@ class ZoneFree(SequenceDataset):
         batch = next(batches, None)
         return (batch.num_rows, buffers_of(batch)) if batch else (0, {})
 
-    @staticmethod
-    def _errors(made: Any, wanted: _Input) -> _Errors:
+    def _found_errors(self, wanted: _Input) -> _Errors:
+        """The errors, of a pass of their own unless another view of the events has made one."""
+        known = _known.get(self._events)
+        if known is None or known[0]() is not self.tape or known[1] != self._span:
+            made = self._made(wanted, "none")
+            for _ in self._merged(made):
+                pass
+            return self._errors(made, wanted)
+        return known[2]
+
+    def _errors(self, made: Any, wanted: _Input) -> _Errors:
+        """The errors after a pass."""
         nr = len(wanted.reading_place)
-        found, known, locked, counted = made.result(nr)
+        numbers, known, locked, counted = made.result(nr)
         bits = pa.py_buffer(known if counted else bytes(len(known)))
-        of_number = pa.Array.from_buffers(pa.int64(), nr + 1, [bits, pa.py_buffer(found)])
+        of_number = pa.Array.from_buffers(pa.int64(), nr + 1, [bits, pa.py_buffer(numbers)])
         readings = pa.table({"place": wanted.reading_place, "error": pc.abs(of_number[1:])})
         widest = readings.group_by("place").aggregate([("error", "max")]).to_pydict()
         of_place = dict(zip(widest["place"], widest["error_max"], strict=True))
         places = range(len(wanted.places.node))
-        return _Errors(of_number, pa.array(map(of_place.get, places), pa.int64()), locked)
+        found = _Errors(of_number, pa.array(map(of_place.get, places), pa.int64()), locked)
+        _known[self._events] = ref(self.tape), self._span, found
+        return found
 
     def _batch(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pagetape.answer import amount
-from pagetape.asking.database import Database
+from pagetape.asking.database import Database, KeepingDatabase
 from pagetape.diagnosing import (
     compaction,
     failures,
@@ -89,10 +89,15 @@ def _diagnose(tape: Tape, database: Database) -> Diagnosis:
     return Diagnosis(tape, case.seconds, case.covers, examined, limits, seen)
 
 
-def diagnose(tape: Tape) -> Diagnosis:
-    """Examine a tape. Raises TapeError if it is unreadable or has impossible values."""
-    with Database([tape]) as database:
+def diagnose(tape: Tape, database: Database | None = None) -> Diagnosis:
+    """Examine a tape, with a database over it if there is one.
+
+    Raises TapeError if it is unreadable or has impossible values.
+    """
+    if database is not None:
         return _diagnose(tape, database)
+    with KeepingDatabase([tape]) as own:
+        return _diagnose(tape, own)
 
 
 def findings(database: Database) -> list[Finding]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pagetape.asking import query
 from pagetape.asking.comparison import Side
-from pagetape.asking.database import Database
+from pagetape.asking.database import KeepingDatabase
 from pagetape.diagnosing.diagnosis import Diagnosis, diagnose
 from pagetape.schemas.tape import Tape
 from pagetape.tapes.info import describe
@@ -54,7 +54,7 @@ def subject(tape: Tape, label: str, side: Side, interval_ms: int) -> Subject:
         "zone_lock",
         "loss",
     )
-    with Database([tape]) as db:
+    with KeepingDatabase([tape]) as db:
         reports = query.reports()
         answers = {name: db.run(reports[name]).objects() for name in plain}
         top = {"top": STACKS}
@@ -71,5 +71,5 @@ def subject(tape: Tape, label: str, side: Side, interval_ms: int) -> Subject:
         answers["fallback_grid"] = db.run(query.internal()["fallback_grid"], grid).objects()
         lengths = query.internal()["list_lengths"]
         answers["list_lengths"] = db.run(lengths, {"interval_ms": interval_ms}).objects()
-    found = diagnose(tape) if side.run is None else None
+        found = diagnose(tape, db) if side.run is None else None
     return Subject(label, describe(tape), side, answers, found)

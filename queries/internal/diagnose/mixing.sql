@@ -50,10 +50,9 @@ harm AS MATERIALIZED (
 
 lasting AS (
     SELECT (u.pfn >> m.pageblock_order)::BIGINT AS block
-    FROM page_use AS u
+    FROM page_in_use AS u
     JOIN machine AS m USING (tape)
-    WHERE u.until_ts IS NULL
-      AND u.migratetype <> 'MOVABLE'
+    WHERE u.migratetype <> 'MOVABLE'
       AND (u.pfn >> m.pageblock_order)::BIGINT IN (SELECT block FROM harm)
 ),
 

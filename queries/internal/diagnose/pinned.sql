@@ -44,11 +44,10 @@ held AS MATERIALIZED (
         u.migratetype,
         1 << least(u.page_order::INTEGER, m.pageblock_order) AS pages,
         coalesce(t.comm, u.pid::VARCHAR) AS comm
-    FROM page_use AS u
+    FROM page_in_use AS u
     JOIN machine AS m USING (tape)
     LEFT JOIN task AS t ON t.pid = u.pid
-    WHERE u.until_ts IS NULL
-      AND u.page_order < 20
+    WHERE u.page_order < 20
       AND (u.pfn >> m.pageblock_order)::BIGINT IN (SELECT block FROM sparse)
 ),
 
