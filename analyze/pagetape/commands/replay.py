@@ -254,8 +254,11 @@ def command(
     stack, parts = model_options.on_nodes([source], node_map, presets.expand(policies))
     memory_policies = _known_preferences(source, numa_maps) if numa_maps else ()
     model_options.check_policies(stack, policy_libs)
-    console.report(kernels.note(source, kernel))
     run = Run(kernel, stack, "R0", policy_libs, preferred, memory_policies, parts, assisted)
+    check(source, run)
+    if out is not None:
+        output.check_free(out, replace=force, inputs=[tape])
+    console.report(kernels.note(source, kernel))
     run = in_mode(source, run, reclaim)
     if explain and (run.reclaim != "R0" or not is_own(source, run)):
         raise click.BadParameter(
@@ -263,9 +266,7 @@ def command(
             param_hint="--explain",
         )
     if out is not None:
-        output.check_free(out, replace=force, inputs=[tape])
         console.report(origin.replaced(out, source))
-    check(source, run)
     given = Source(source, inferred(source), preferences(source))
     new = NewTape(out, replace=force) if out else None
     result = predict(given, run, ensemble_size, new, console.progress)

@@ -139,9 +139,9 @@ def command(
     if out is not None:
         output.check_free(out, replace=force, inputs=[tape])
         console.report(origin.replaced(out, source))
-    console.report(kernels.note(source, kernel))
     with console.progress("validate") as bar:
         found = validate(source, kernel, out, replace=force, progress=bar)
+    console.report(kernels.note(source, kernel))
     if as_json:
         answer.emit(found | {"lost": loss.total, "output": str(out) if out else None})
         return

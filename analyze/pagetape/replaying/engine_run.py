@@ -18,6 +18,7 @@ import pyarrow as pa
 from pagetape._replay import ArrowBatch, EngineError
 from pagetape.replaying.new_limits import new_limits
 from pagetape.replaying.prefetch import prefetch
+from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes.machine import SNAPSHOT, snapshot_rows
 
@@ -45,6 +46,9 @@ class Engine(Protocol):
 
 E = TypeVar("E", bound=Engine)
 
+
+# The columns of `event` that no preview reads. Half of a tape's bytes are the times.
+_UNREAD = ("ts", "percpu_refill")
 
 _FEW = 1 << 20  # rows of event that stay in memory: 40 MB
 _JOINED = 1 << 15  # rows of a batch of these, at least
@@ -97,12 +101,36 @@ def start_tables(tape: Tape, *others: str) -> Iterator[tuple[str, pa.RecordBatch
 
 def event_batches(tape: Tape, rows: int | None = None) -> Iterator[pa.RecordBatch]:
     """The batches of `event`, or those with the first `rows` rows; reads one batch ahead."""
+    return _first(prefetch(events(tape)), rows)
+
+
+def _first(batches: Iterator[pa.RecordBatch], rows: int | None) -> Iterator[pa.RecordBatch]:
+    """The batches with the first `rows` rows, or all."""
     read = 0
-    for batch in prefetch(events(tape)):
+    for batch in batches:
         yield batch
         read += batch.num_rows
         if rows is not None and read >= rows:
             return
+
+
+@lru_cache(maxsize=2)
+def _unread(rows: int) -> dict[str, pa.Array]:
+    """The columns of `event` that a preview does not read: null, or zeros."""
+    columns = [TABLES["event"].column(name) for name in _UNREAD]
+    return {c.name: c.array([None if c.null else 0]).take(pa.repeat(0, rows)) for c in columns}
+
+
+def preview_batches(tape: Tape, rows: int) -> Iterator[pa.RecordBatch]:
+    """event_batches() for a preview. Of a large tape, it has the columns _UNREAD without values."""
+    if is_small(tape):
+        yield from event_batches(tape, rows)
+        return
+    schema = TABLES["event"].arrow
+    read = [name for name in schema.names if name not in _UNREAD]
+    for batch in _first(prefetch(tape.batches("event", read)), rows):
+        columns = dict(zip(read, batch.columns, strict=True)) | _unread(batch.num_rows)
+        yield pa.RecordBatch.from_arrays([columns[n] for n in schema.names], schema=schema)
 
 
 @contextmanager

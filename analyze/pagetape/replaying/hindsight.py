@@ -27,6 +27,7 @@ from pagetape.replaying.engine_run import (
     Tables,
     event_batches,
     naming,
+    preview_batches,
     start_tables,
 )
 from pagetape.schemas import TABLES
@@ -119,7 +120,7 @@ def _build(tape: Tape, row: str) -> Start:
     lost = lost_before(tape) if last_pages(tape) else 0
     begin = _from_end(tape) if lost else start_tables(tape, "compaction", "reclaim")
     run = EngineRun(engine, tape, begin, sink)
-    for batch in event_batches(tape):
+    for batch in preview_batches(tape, rows):
         with naming(tape):
             engine.preview(batch)
     run.play(event_batches(tape), rows)

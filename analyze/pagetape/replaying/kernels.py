@@ -8,6 +8,9 @@ release. The tape's first events are therefore validated under that row. If the 
 kind of decision badly, its neighbours are tried too. A row that predicts clearly better overrules
 the release. Without a release, all rows are tried.
 
+A recording with an exact start is validated before a free run anyway. That run begins under the
+release's row, and goes on if its first events raise no doubt.
+
 Rows differ in one or two kinds of decisions, often rare ones. The miss rate of a row is therefore
 the average of its miss rates by kind of decision.
 """
@@ -20,16 +23,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
 from pagetape import _replay
 from pagetape.replaying import replay_span, run_ahead, validate_run
-from pagetape.replaying.engine_run import is_small
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import cache, kernel_rows
 
-_EVENTS = 1 << 20  # number of first events to validate
 _NEAR = 2  # neighbours to try, on each side of the release's row
 _FEWEST = 64  # least number of decisions of a kind for its miss rate
 _DOUBTFUL = 0.05  # miss rate of a kind above which other rows are tried
@@ -74,11 +76,19 @@ def note(tape: Tape, kernel: str) -> str | None:
 
 def about(tape: Tape, kernel: str) -> dict[str, Any]:
     """The facts of a run about its row."""
-    chosen = row(tape, kernel)
+    return _about(tape, kernel, row(tape, kernel), because(tape, kernel))
+
+
+def about_unproven(tape: Tape, found: Own) -> dict[str, Any]:
+    """The facts of a run about the row of unproven()."""
+    return _about(tape, "auto", found.row, found.because)
+
+
+def _about(tape: Tape, kernel: str, chosen: str, why: str) -> dict[str, Any]:
     return {
         "kernel": chosen,
         "kernel_releases": kernel_rows.releases(chosen),
-        "kernel_because": because(tape, kernel),
+        "kernel_because": why,
         "kernel_warnings": kernel_rows.warnings(tape, chosen, kernel),
     }
 
@@ -132,7 +142,8 @@ def _candidates(claimed: str | None) -> list[str]:
 
 def _validate(tape: Tape, row: str) -> dict[str, Any]:
     """The miss rate of a row among the tape's first events."""
-    return _judged(row, validate_run.run(tape, row, look=validate_run.Look(_EVENTS)).totals)
+    look = validate_run.Look(validate_run.FIRST)
+    return _judged(row, validate_run.run(tape, row, look=look).totals)
 
 
 def _judged(row: str, totals: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,16 +159,57 @@ def _judged(row: str, totals: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+class Doubt(Exception):
+    """The release's row predicts a kind of decision badly."""
+
+
+class First:
+    """The judge of a run under the release's row: it raises Doubt, or notes that the row fits."""
+
+    def __init__(self, tape: Tape, row: str) -> None:
+        self._tape = tape
+        self._row = row
+
+    def __call__(self, totals: Mapping[str, Any]) -> None:
+        found = _judged(self._row, totals)
+        if found["doubtful"]:
+            raise Doubt
+        _note_observed(self._tape, [found])
+
+
+_observed: WeakKeyDictionary[Tape, list[dict[str, Any]]] = WeakKeyDictionary()
+
+
+def _note_observed(tape: Tape, rows: list[dict[str, Any]]) -> None:
+    _observed[tape] = rows
+    cache.store(tape, "kernel", pa.Table.from_pylist(rows, _OBSERVED))
+
+
+def _known(tape: Tape) -> list[dict[str, Any]] | None:
+    """What was observed before; None: nothing."""
+    if tape not in _observed and (found := cache.stored(tape, "kernel", _OBSERVED)) is not None:
+        _observed[tape] = found.to_pylist()
+    return _observed.get(tape)
+
+
+def unproven(tape: Tape) -> Own | None:
+    """The row of the release, if a run from the tape's own start has yet to judge it by First; else
+    None."""
+    release = kernel_rows.release(tape)
+    row = _replay.kernel_for_release(release) if release else None
+    exact = row and run_ahead.proves(tape) and replay_span.exact(tape, 0) is not None
+    return Own(row, f"release {release}") if row and exact and _known(tape) is None else None
+
+
 def _observe(tape: Tape, claimed: str | None) -> list[dict[str, Any]]:
     """The miss rate of each row that is tried; cached."""
+    if unproven(tape) and claimed:
+        with suppress(Doubt):
+            run_ahead.from_own_start(tape, claimed, First(tape, claimed))
+    if (known := _known(tape)) is not None:
+        return known
 
     def rows() -> Iterator[dict[str, Any]]:
-        if claimed and is_small(tape) and replay_span.exact(tape, 0) is not None:
-            # The first events are all: the run before a free run is the same.
-            first = _judged(claimed, run_ahead.from_own_start(tape, claimed).totals)
-            if not first["doubtful"]:
-                yield first
-                return
         if claimed:
             first = _validate(tape, claimed)
             yield first
@@ -166,10 +218,8 @@ def _observe(tape: Tape, claimed: str | None) -> list[dict[str, Any]]:
         for name in _candidates(claimed):
             yield _validate(tape, name)
 
-    found = cache.table(
-        tape, "kernel", _OBSERVED, lambda: pa.Table.from_pylist([*rows()], _OBSERVED)
-    )
-    return list(found.to_pylist())
+    _note_observed(tape, found := [*rows()])
+    return found
 
 
 def _best(observed: list[dict[str, Any]], claimed: str | None) -> str | None:

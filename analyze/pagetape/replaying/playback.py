@@ -254,13 +254,14 @@ class Source:
             yield from self._reclaim_input
         yield from (("preference", batch) for batch in self.preference(run).to_batches())
 
-    def engine(self, run: Run, **options: Any) -> _replay.Replay:
-        """The engine for a run, with nothing loaded."""
+    def engine(self, run: Run, own: kernels.Own | None = None, **options: Any) -> _replay.Replay:
+        """The engine for a run, with nothing loaded. `own` replaces the row of the tape's kernel."""
+        own = own or kernels.own(self.tape)
         return _replay.Replay(
-            kernels.row(self.tape, run.kernel),
+            own.row if own and run.kernel == "auto" else kernels.row(self.tape, run.kernel),
             [fitted(self.tape, spec) for spec in run.policies] or ["mainline"],
             **self.topology,
-            recorded_kernel=own.row if (own := kernels.own(self.tape)) else "",
+            recorded_kernel=own.row if own else "",
             reclaim=run.reclaim,
             compacts_for_record=self.tape.num_rows("compaction") > 0,
             spans=self.spans,
@@ -479,7 +480,7 @@ class Playback:
 
 def check(tape: Tape, run: Run) -> None:
     """Raise an error if the run cannot start, before any long step."""
-    Source(tape).engine(run)
+    Source(tape).engine(run, kernels.unproven(tape))
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagetape.replaying import preference, recorded_counts, validate_run
-from pagetape.replaying.engine_run import Tables, is_small, start_tables
+from pagetape.replaying.engine_run import Tables, start_tables
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
+from pagetape.tapes import cache
 
 _INFERRED = TABLES["inferred"].arrow
 _MADE = {name: TABLES[name].arrow for name in ("block_mix", "recorded_use", "exactness")}
@@ -54,8 +54,13 @@ def by_row(batches: list[pa.RecordBatch]) -> pa.Table:
     return rows.take(pc.sort_indices(rows, [("at", "ascending")]))
 
 
-def run(tape: Tape, row: str, tables: Tables) -> Ahead:
-    """The run from a start with these tables, under the rules of `row`."""
+def run(
+    tape: Tape, row: str, tables: Tables, judge: validate_run.Judge = validate_run.accept
+) -> Ahead:
+    """The run from a start with these tables, under the rules of `row`, whose tables are cached.
+
+    `judge` is that of Begin.
+    """
     made: dict[str, list[pa.RecordBatch]] = {
         name: [] for name in ("inferred", "preference", *_MADE)
     }
@@ -65,23 +70,32 @@ def run(tape: Tape, row: str, tables: Tables) -> Ahead:
             made[name].append(batch)
 
     counts = recorded_counts.RecordedCounts(tape)
-    begin = validate_run.Begin(tables, counts.feed)
+    begin = validate_run.Begin(tables, counts.feed, judge)
     engine = validate_run.run(tape, row, sink, begin=begin)
     found = {
         "inferred": by_row(made.pop("inferred")),
         **{name: pa.Table.from_batches(rows, SCHEMAS[name]) for name, rows in made.items()},
         **{COUNTS + name: rows for name, rows in counts.tables().items()},
     }
+    for name, table in found.items():
+        cache.store(tape, name, table)
     return Ahead(found, engine.totals)
 
 
-@lru_cache(maxsize=1)
-def _of_small(tape: Tape, row: str) -> Ahead:
-    return run(tape, row, start_tables(tape, *validate_run.INPUT))
+def proves(tape: Tape) -> bool:
+    """Whether a recording has the events of the free lists, which the inference needs."""
+    points = {point["name"]: point["events"] for point in tape.rows("tracepoint") if point["stored"]}
+    return "replay" not in tape.facts and bool(points.get("mm_page_alloc_zone_locked"))
 
 
-def from_own_start(tape: Tape, row: str) -> Ahead:
-    """The run from the tape's own start. That of a small tape is played once."""
-    if is_small(tape):
-        return _of_small(tape, row)
-    return run(tape, row, start_tables(tape, *validate_run.INPUT))
+_latest: dict[tuple[Tape, str], Ahead] = {}  # at most one run
+
+
+def from_own_start(
+    tape: Tape, row: str, judge: validate_run.Judge = validate_run.accept
+) -> Ahead:
+    """The run from the tape's own start. The latest one is played once."""
+    if (tape, row) not in _latest:
+        _latest.clear()
+        _latest[tape, row] = run(tape, row, start_tables(tape, *validate_run.INPUT), judge)
+    return _latest[tape, row]

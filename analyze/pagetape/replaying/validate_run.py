@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,6 +19,7 @@ from pagetape.replaying.engine_run import (
     discard,
     event_batches,
     naming,
+    preview_batches,
     silent,
     start_tables,
 )
@@ -46,8 +48,17 @@ def _first(spans: list[replay_span.Span], most: int) -> list[replay_span.Span]:
     return [(begin, min(until, end)) for begin, until in spans or [(0, end)] if begin < end]
 
 
+FIRST = 1 << 20  # number of first events by which a run is judged
+
+Judge = Callable[[Mapping[str, Any]], None]  # takes the totals of a run; may raise
+
+
 def ignore(_batch: pa.RecordBatch) -> None:
     """A reader that has no use for the events."""
+
+
+def accept(_totals: Mapping[str, Any]) -> None:
+    """A judge of every run."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +72,15 @@ class Look:
 
 @dataclass(frozen=True)
 class Begin:
-    """Tables to load instead of the tape's own. `seen` gets every batch of `event` once."""
+    """Tables to load instead of the tape's own. `seen` gets every batch of `event` once.
+
+    `judge` gets the totals after about FIRST events, or after all of a shorter tape. Its error ends
+    the run.
+    """
 
     tables: Tables
     seen: Callable[[pa.RecordBatch], object] = ignore
+    judge: Judge = accept
 
 
 def run(
@@ -88,9 +104,23 @@ def run(
     engine = _replay.Validate(row, **topology(tape), spans=spans, nr_rows=rows, trace=trace)
     begin = begin or Begin(start_tables(tape, *INPUT))
     validate = EngineRun(engine, tape, begin.tables, sink)
-    for batch in event_batches(tape, rows):
+    for batch in preview_batches(tape, rows):
         with naming(tape):
             engine.preview(batch)
-        begin.seen(batch)
-    validate.play(event_batches(tape, rows), rows, progress)
+    validate.play(_judged(tape, rows, engine, begin), rows, progress)
+    if rows <= FIRST:
+        begin.judge(engine.totals)
     return engine
+
+
+def _judged(
+    tape: Tape, rows: int, engine: _replay.Validate, begin: Begin
+) -> Iterator[pa.RecordBatch]:
+    """The batches with the first `rows` rows, for the engine; the judge is asked in between."""
+    fed = 0
+    for batch in event_batches(tape, rows):
+        begin.seen(batch)
+        yield batch
+        fed += batch.num_rows
+        if fed - batch.num_rows < FIRST <= fed < rows:
+            begin.judge(engine.totals)

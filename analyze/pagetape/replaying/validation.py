@@ -23,7 +23,7 @@ from pagetape.replaying import (
     run_ahead,
     validate_run,
 )
-from pagetape.replaying.engine_run import Progress, naming, silent
+from pagetape.replaying.engine_run import Progress, naming, silent, start_tables
 from pagetape.replaying.recorded_counts import SCHEMAS as COUNTED
 from pagetape.replaying.run_ahead import by_row
 from pagetape.schemas import TABLES
@@ -61,12 +61,9 @@ def preferences(tape: Tape) -> pa.Table:
         return tape.table("preference")
     if len(tape.facts.get("nodes") or []) < 2 or not (own := kernels.own(tape)):
         return preference.SCHEMA.empty_table()
-    inferred(tape)  # the same run infers both, and both are cached
-
-    def make() -> pa.Table:
-        return _ahead(tape, own.row, hindsight.start(tape))["preference"]
-
-    found = cache.table(tape, "preference", preference.SCHEMA, make)
+    found = cache.stored(tape, "preference", preference.SCHEMA)
+    if found is None:
+        found = _ahead(tape, own.row, hindsight.start(tape))["preference"]
     policies = tape.rows("memory_policy")
     return preference.corrected(found, preference.known_preferences(tape, policies))
 
@@ -77,23 +74,12 @@ def _from_run_ahead(tape: Tape, name: str) -> pa.Table:
     A replay has no rows: its events are complete. A recording has rows only with a start that is
     exact or built from hindsight, and the events of the free lists, which the inference needs.
     """
-    points = {
-        point["name"]: point["events"] for point in tape.rows("tracepoint") if point["stored"]
-    }
     begin = hindsight.start(tape)
     known = begin is not None or replay_span.exact(tape, 0) is not None
-    proves = known and points.get("mm_page_alloc_zone_locked")
-    if "replay" in tape.facts or not proves or not (own := kernels.own(tape)):
+    if not known or not run_ahead.proves(tape) or not (own := kernels.own(tape)):
         return run_ahead.SCHEMAS[name].empty_table()
-
-    def make() -> pa.Table:
-        found = _ahead(tape, own.row, begin)
-        for other, table in found.items():
-            if other != name:
-                cache.store(tape, other, table)
-        return found[name]
-
-    return cache.table(tape, name, run_ahead.SCHEMAS[name], make)
+    found = cache.stored(tape, name, run_ahead.SCHEMAS[name])
+    return _ahead(tape, own.row, begin)[name] if found is None else found
 
 
 def inferred(tape: Tape) -> pa.Table:
@@ -168,7 +154,24 @@ def validate(
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Return the JSON object of `pagetape validate`; write the tape `out`, if any."""
-    about = kernels.about(tape, kernel)
+    how: dict[str, Any] = {"replace": replace, "progress": progress}
+    if kernel == "auto" and (own := kernels.unproven(tape)):
+        first = kernels.First(tape, own.row)
+        with contextlib.suppress(kernels.Doubt):
+            return _validate(tape, kernels.about_unproven(tape, own), out, judge=first, **how)
+    return _validate(tape, kernels.about(tape, kernel), out, **how)
+
+
+def _validate(
+    tape: Tape,
+    about: dict[str, Any],
+    out: Path | None,
+    *,
+    replace: bool,
+    progress: Progress,
+    judge: validate_run.Judge = validate_run.accept,
+) -> dict[str, Any]:
+    """validate() under the row of `about`; `judge` is that of validate_run.Begin."""
     inferred_rows: list[pa.RecordBatch] = []
     use: list[dict[str, Any]] = []
     with contextlib.ExitStack() as stack:
@@ -191,7 +194,8 @@ def validate(
             elif writer is not None:
                 writer.write(name, batch)
 
-        engine = validate_run.run(tape, about["kernel"], sink, progress)
+        begin = validate_run.Begin(start_tables(tape, *validate_run.INPUT), judge=judge)
+        engine = validate_run.run(tape, about["kernel"], sink, progress, begin=begin)
         if writer is not None:
             for batch in by_row(inferred_rows).to_batches():
                 writer.write("inferred", batch)
@@ -213,6 +217,6 @@ def validate(
         "recorded_use": {n: use[0][n] for n in _USES} if use else None,
         "first_divergence": engine.first_divergence,
         "end_state": end,
-        "hindsight": begin.coverage if (begin := hindsight.start(tape)) else None,
+        "hindsight": start.coverage if (start := hindsight.start(tape)) else None,
         "anomalies": engine.anomalies,
     }
