@@ -12,6 +12,9 @@ class ArrowBatch:
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
 
+def keep_freed_memory() -> None:
+    """The heap of this process keeps what runs free between two batches: model/memory.h."""
+
 def kernels() -> list[dict[str, Any]]:
     """Rows of the feature matrix: name, doc, and every feature with its value."""
 

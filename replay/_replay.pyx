@@ -396,6 +396,10 @@ cdef class Replay:
         return {kind: t.anomalies[i] for i, kind in enumerate(kinds)}
 
 
+def keep_freed_memory():
+    memory_keep_freed()
+
+
 cdef dict CHECKS = {"off": 0, "cheap": 1, "full": 2}
 
 

@@ -16,6 +16,9 @@ cdef extern from "model/kernel.h" nogil:
     int kernel_find(const kernel **out, const char *name, error *err)
     int c_kernel_for_release "kernel_for_release"(const kernel **out, const char *release, error *err)
 
+cdef extern from "model/memory.h" nogil:
+    void memory_keep_freed()
+
 cdef extern from "model/model.h" nogil:
     enum: ZONE_RECLAIM_BITS
     struct zone_reclaim:

@@ -26,8 +26,11 @@ _MESSAGE_KIND, _MESSAGE_HEADER, _MESSAGE_BODY = 1, 2, 3
 _DICTIONARY_DATA = 1
 _BATCH_ROWS, _BATCH_BUFFERS, _BATCH_COMPRESSION = 0, 2, 3
 
+_AT_ONCE = 1 << 20  # bytes of a body that are read at once
+
 _BLOCK = struct.Struct("<qi4xq")  # of the footer: position, bytes of metadata, bytes of body
 _BUFFER = struct.Struct("<qq")  # of a batch: position in the body, bytes
+_SIZE = struct.Struct("<q")  # of a compressed buffer, at its begin: bytes in memory
 
 
 @dataclass(frozen=True)
@@ -93,12 +96,14 @@ def _read(source: pa.NativeFile, at: int, nr: int) -> bytes:
 def _decoded(source: pa.NativeFile, at: int, batch: _Table, body: int) -> int:
     """Decoded bytes of all buffers of a batch whose body of `body` bytes is at position `at`."""
     compressed = batch.table(_BATCH_COMPRESSION) is not None
+    whole = _read(source, at, body) if compressed and body <= _AT_ONCE else None
     total = 0
     for place, nr in batch.structs(_BATCH_BUFFERS, _BUFFER):
         if place < 0 or nr < 0 or place + nr > body:
             raise struct.error("buffer outside its batch")
         if compressed and nr >= 8:
-            (size,) = struct.unpack("<q", _read(source, at + place, 8))
+            head = _read(source, at + place, 8) if whole is None else whole[place : place + 8]
+            (size,) = _SIZE.unpack(head)
             if size < -1:
                 raise struct.error("negative size")
             nr = nr - 8 if size == -1 else size  # -1: this buffer is not compressed

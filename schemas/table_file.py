@@ -83,16 +83,16 @@ def _explained() -> Iterator[None]:
 
 def _validate(batch: pa.RecordBatch) -> None:
     """Raise TableError for a batch whose memory is not what its schema says."""
-    where = ""
+    at = None
     try:
-        for field, array in zip(batch.schema, batch.columns, strict=True):
-            where = field.name
+        for i, array in enumerate(batch.columns):
+            at = i
             array.validate(full=True)
-        where = ""
+        at = None
         batch.validate()
     except pa.ArrowException as e:
-        column = f" in column '{_words(where)}'" if where else ""
-        raise TableError(f"is damaged{column}: {_words(e)}") from e
+        where = "" if at is None else f" in column '{_words(batch.schema.names[at])}'"
+        raise TableError(f"is damaged{where}: {_words(e)}") from e
 
 
 def _check_nulls(batch: pa.RecordBatch) -> None:

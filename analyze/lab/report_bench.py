@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What each report costs: CPU seconds, peak memory, rows.
+"""What each command on a tape costs: CPU seconds, events per CPU second, peak memory, rows.
 
-    report_bench.py [T.tape...] [--only NAME]... [--before PAGETAPE]
+    report_bench.py [T.tape...] [--only NAME]... [--before PAGETAPE] [--repeat N]
 
 Without a tape, it takes the bundled one.
 
-Every report is a command of its own, with --json; `diagnose` and `html` are measured beside them.
-With --before, another installed `pagetape` answers the same questions, and the column `same` says
-whether its answer is equal. A command that takes more than the aims (10 CPU seconds, 1 GiB; html
+Every report is a command of its own, with --json; `diagnose`, `html`, `info`, `validate`, `replay`
+and `replay.single` (one run, no members) are measured beside them. Each command begins with an
+empty cache. With --before, another installed `pagetape` answers the same questions in turn, and
+the column `same` says whether its answer is equal. With --repeat, CPU seconds and memory are the
+medians of N. A command that takes more than the aims (10 CPU seconds, 1 GiB; html
 20 s) is listed under `over`. `repeat.py` makes long tapes.
 """
 
@@ -19,12 +21,14 @@ import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import program
 
 from pagetape.asking import query
+from pagetape.schemas.tape import Tape
 
 _BUNDLED = program.ROOT / "analyze/demo/pressure.tape"
 
@@ -61,6 +65,21 @@ def cost(pagetape: Path, words: Sequence[object]) -> Cost:
         return Cost(cpu_s, used.ru_maxrss / 1024, answer, child.returncode)
 
 
+def costs(builds: Sequence[Path], words: Sequence[object], repeat: int) -> list[Cost]:
+    """The medians of some turns of several builds."""
+    turns = [[cost(build, words) for build in builds] for _ in range(repeat)]
+    return [
+        one[-1]._replace(cpu_s=median(c.cpu_s for c in one), mib=median(c.mib for c in one))
+        for one in zip(*turns, strict=True)
+    ]
+
+
+def _timeless(found: Cost) -> str:
+    """The answer without the speed of the run."""
+    lines = found.answer.splitlines()
+    return "\n".join(line for line in lines if '"events_per_s"' not in line)
+
+
 def _rows(found: Cost) -> Any:
     if found.status:
         return found.answer.strip().splitlines()[-1:] or ["failed"]
@@ -77,10 +96,20 @@ def commands(tape: Path, only: Sequence[str], page: Path) -> Iterator[tuple[str,
     known["diagnose"] = ["diagnose", tape, "--json"]
     known["html"] = ["html", tape, "-o", page]
     known["info"] = ["info", tape, "--json"]
+    known["validate"] = ["validate", tape, "--json"]
+    known["replay"] = ["replay", tape, "--json"]
+    known["replay.single"] = ["replay", "--ensemble", 0, tape, "--json"]
     unknown = set(only) - known.keys()
     if unknown:
         raise ValueError(f"no report '{min(unknown)}'")
     yield from ((name, words) for name, words in known.items() if not only or name in only)
+
+
+_FIGURES = ("CPU s", "M events/CPU s", "MiB")
+
+
+def _figures(found: Cost, events: int) -> list[float]:
+    return [round(found.cpu_s, 2), round(events / found.cpu_s / 1e6, 2), round(found.mib)]
 
 
 def main() -> int:
@@ -88,25 +117,27 @@ def main() -> int:
     parser.add_argument("tapes", type=Path, nargs="*", default=[_BUNDLED])
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
     parser.add_argument("--before", type=Path, metavar="PAGETAPE")
+    parser.add_argument("--repeat", type=int, default=1, metavar="N")
     given = parser.parse_args()
+    builds = [program.BIN / "pagetape", *([given.before] if given.before else [])]
     rows, over, differs = [], [], []
     for tape in given.tapes:
+        events = Tape(tape).num_rows("event")
         with TemporaryDirectory() as place:
             for name, words in commands(tape, given.only, Path(place) / "page.html"):
-                found = cost(program.BIN / "pagetape", words)
-                row = [tape.name, name, round(found.cpu_s, 2), round(found.mib), _rows(found)]
-                if given.before:
-                    old = cost(given.before, words)
-                    same = old.answer == found.answer
-                    row += [round(old.cpu_s, 2), round(old.mib), same]
+                found, *others = costs(builds, words, given.repeat)
+                row = [tape.name, name, *_figures(found, events), _rows(found)]
+                for old in others:
+                    same = _timeless(old) == _timeless(found)
+                    row += [*_figures(old, events), same]
                     if not same:
                         differs.append(f"{tape.name} {name}")
                 program.say("\t".join(map(str, row)))
                 rows.append(row)
                 if found.cpu_s > _CPU_S_OF.get(name, _CPU_S) or found.mib > _MIB:
                     over.append(f"{tape.name} {name}")
-    columns = ["tape", "command", "CPU s", "MiB", "rows"]
-    columns += ["before, CPU s", "before, MiB", "same"] if given.before else []
+    columns = ["tape", "command", *_FIGURES, "rows"]
+    columns += [*(f"before, {name}" for name in _FIGURES), "same"] if given.before else []
     program.give({"commands": program.table(columns, rows), "over": over, "differs": differs})
     return int(bool(differs))
 

@@ -10,6 +10,7 @@ turns them into one line on stderr and an exit status:
     2  bad usage       143  terminated by SIGTERM (129: SIGHUP)
 """
 
+import gc
 import os
 import signal
 import sys
@@ -158,6 +159,7 @@ def _end(number: int, _frame: object) -> None:
 
 def main() -> None:
     """The entry point of the `pagetape` script."""
+    gc.set_threshold(10_000, 20)  # modules are long-lived: a tenth of a short command looked at them
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _end)

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
+
+enum { KEPT_BLOCK = 32 << 20, KEPT_MOST = 64 << 20 };
 
 void *memory_new(size_t bytes)
 {
@@ -23,4 +26,10 @@ void memory_free(void *memory, size_t bytes)
 {
 	if (memory)
 		munmap(memory, bytes);
+}
+
+void memory_keep_freed(void)
+{
+	mallopt(M_MMAP_THRESHOLD, KEPT_BLOCK);
+	mallopt(M_TRIM_THRESHOLD, KEPT_MOST);
 }

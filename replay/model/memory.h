@@ -13,3 +13,9 @@
  */
 void *memory_new(size_t bytes);
 void memory_free(void *memory, size_t bytes);
+
+/*
+ * The heap of this process keeps freed blocks of up to 32 MiB. A run frees a batch of rows and
+ * allocates the next one: the kernel would clear their pages each time.
+ */
+void memory_keep_freed(void);

@@ -356,12 +356,13 @@ static void prefetch(const struct validate *v, uint64_t number)
 
 static int run_oldest(struct validate *v, struct error *err)
 {
-	enum { AHEAD = 16 };
+	enum { AHEAD = 16, FAR_AHEAD = 2 * AHEAD };
 	struct event_window *s = &v->window;
 	uint64_t interval = v->score.accuracy.interval_end;
 	const char *wrong;
 	int ret;
 
+	__builtin_prefetch(window_at(s, s->done + FAR_AHEAD));
 	if (s->arrived - s->done > AHEAD)
 		prefetch(v, s->done + AHEAD);
 	ret = run_event(v, window_at(s, s->done), err);

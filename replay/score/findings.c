@@ -175,6 +175,8 @@ void emit_inferred(struct score *s, struct inferred row, const struct window_eve
 
 void emit_asked_node(struct score *s, const struct window_event *alloc)
 {
+	if (frame_zone(s->m, alloc->frame)->node == s->m->cpu_nodes[alloc->cpu])
+		return;
 	emit_landed(s,
 		    (struct inferred){
 			    .at = alloc->at,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "event_window.h"
 
+#include "model/memory.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -9,9 +11,9 @@ enum { HASH_BITS = 15 };
 
 int window_new(struct event_window *s, int nr_cpus, struct error *err)
 {
-	s->ring = calloc(WINDOW_ROOM, sizeof(*s->ring));
-	s->links = calloc(WINDOW_ROOM, sizeof(*s->links));
-	s->lists = calloc(1u << HASH_BITS, sizeof(*s->lists));
+	s->ring = memory_new(WINDOW_ROOM * sizeof(*s->ring));
+	s->links = memory_new(WINDOW_ROOM * sizeof(*s->links));
+	s->lists = memory_new(sizeof(*s->lists) << HASH_BITS);
 	s->last = calloc((size_t)nr_cpus, sizeof(*s->last));
 	s->coming = calloc((size_t)nr_cpus, sizeof(*s->coming));
 	if (!s->ring || !s->links || !s->lists || !s->last || !s->coming)
@@ -21,9 +23,9 @@ int window_new(struct event_window *s, int nr_cpus, struct error *err)
 
 void window_free(struct event_window *s)
 {
-	free(s->ring);
-	free(s->links);
-	free(s->lists);
+	memory_free(s->ring, WINDOW_ROOM * sizeof(*s->ring));
+	memory_free(s->links, WINDOW_ROOM * sizeof(*s->links));
+	memory_free(s->lists, sizeof(*s->lists) << HASH_BITS);
 	free(s->last);
 	free(s->coming);
 }

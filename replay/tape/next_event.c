@@ -104,7 +104,7 @@ int next_events_read(struct next_events *f, const struct model *m, const struct 
 {
 	/* Rows have 32 bits; the last two numbers are marks. */
 	uint64_t end = f->nr_rows < NEXT_SETTLED - 1 ? f->nr_rows : NEXT_SETTLED - 1;
-	const size_t ahead = 16;
+	const size_t ahead = 64;
 	const struct zone *zone = &m->zones[0];
 
 	for (size_t i = 0; i < rows && f->read < end; i++, f->read++) {

@@ -62,16 +62,17 @@ static bool is_countable(const struct window_event *alloc)
 static bool is_unforced(const struct model *m, const struct window_event *alloc, int wmark)
 {
 	uint16_t local = m->cpu_nodes[alloc->cpu];
-	struct request rq = {
+	struct request rq;
+
+	if (frame_zone(m, alloc->frame)->node == local || !is_countable(alloc))
+		return false;
+	rq = (struct request){
 		.gfp_flags = alloc->gfp_flags,
 		.order = alloc->order,
 		.migratetype = alloc->migratetype,
 		.class_zone = (uint8_t)gfp_class_zone(m, alloc->gfp_flags),
 		.node = local,
 	};
-
-	if (frame_zone(m, alloc->frame)->node == local || !is_countable(alloc))
-		return false;
 	if (never_mixes(m, &rq))
 		rq.flags = ALLOC_NOFRAGMENT;
 	return has_memory(m, &rq, local, wmark);

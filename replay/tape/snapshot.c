@@ -185,10 +185,26 @@ int snapshot_load_pageblock(struct model *m, const struct pageblock_columns *col
 	return 0;
 }
 
+/* Take old pages of one pageblock off its counts; false if one of them is not old. */
+static bool take_old(struct model *m, frame_nr first, uint32_t nr)
+{
+	struct pageblock *block = frame_block(m, first);
+
+	/* A pageblock of old pages only, as most are that a large free block covers. */
+	for (uint32_t i = 0; i < nr && block->nr_old != 1u << m->pageblock_order; i++)
+		if (m->frames[first + i].state != FRAME_OLD)
+			return false;
+	block->nr_old = (uint16_t)(block->nr_old - nr);
+	if (block->old_lru > block->nr_old)
+		block->old_lru = block->nr_old;
+	return true;
+}
+
 /* The frame of 2^order pages, if no other row of the snapshot covers them. */
 static int claim_old(struct model *m, const char *table, uint64_t pfn, int order, uint32_t *out,
 		     struct error *err)
 {
+	uint32_t part = 1u << (order < m->pageblock_order ? order : m->pageblock_order);
 	frame_nr frame = pfn_frame(m, pfn);
 	const struct zone *zone;
 
@@ -202,17 +218,10 @@ static int claim_old(struct model *m, const char *table, uint64_t pfn, int order
 	if (frame & ((1u << order) - 1) || zone->end - frame < 1u << order)
 		return fail(err, EINVAL, "%s: pfn %llu cannot begin a block of order %d", table,
 			    (unsigned long long)pfn, order);
-	for (uint32_t i = 0; i < 1u << order; i++)
-		if (m->frames[frame + i].state != FRAME_OLD)
+	for (uint32_t i = 0; i < 1u << order; i += part)
+		if (!take_old(m, frame + i, part))
 			return fail(err, EINVAL, "%s: pfn %llu of order %d overlaps another block",
 				    table, (unsigned long long)pfn, order);
-	for (uint32_t i = 0; i < 1u << order; i++) {
-		struct pageblock *block = frame_block(m, frame + i);
-
-		block->nr_old--;
-		if (block->old_lru > block->nr_old)
-			block->old_lru = block->nr_old;
-	}
 	block_set(m, frame, order, FRAME_USED);
 	*out = frame;
 	return 0;

@@ -8,14 +8,15 @@ several runs from one stream of batches.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
-from pagetape._replay import ArrowBatch, EngineError
+from pagetape._replay import ArrowBatch, EngineError, keep_freed_memory
 from pagetape.replaying.new_limits import new_limits
 from pagetape.replaying.prefetch import prefetch
 from pagetape.schemas import TABLES
@@ -57,6 +58,15 @@ _JOINED = 1 << 15  # rows of a batch of these, at least
 def is_small(tape: Tape) -> bool:
     """Whether what was read of the tape's events stays in memory for the next reader."""
     return tape.num_rows("event") <= _FEW
+
+
+@cache
+def _settle_memory() -> None:
+    """Arrow shares the heap of the engine, which keeps freed memory: its own pool gives it back to
+    the kernel between two batches."""
+    keep_freed_memory()
+    if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ:  # by the user
+        pa.set_memory_pool(pa.system_memory_pool())
 
 
 @lru_cache(maxsize=1)
@@ -150,6 +160,7 @@ class EngineRun(Generic[E]):
     """
 
     def __init__(self, engine: E, tape: Tape, tables: Tables, sink: Sink = discard) -> None:
+        _settle_memory()
         self.engine = engine
         self._tape = tape
         self._sink = sink
