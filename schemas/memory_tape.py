@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tape in memory, for rows that are asked and then dropped."""
+"""Tapes whose rows, or some of them, are in memory: they are asked and then dropped."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,10 @@ import pyarrow as pa
 
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
+
+
+def _chosen(name: str, columns: Collection[str] | None) -> list[str]:
+    return [n for n in TABLES[name].arrow.names if columns is None or n in columns]
 
 
 class MemoryTape(Tape):
@@ -35,7 +39,7 @@ class MemoryTape(Tape):
     def batches(
         self, name: str, columns: Collection[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        chosen = [n for n in TABLES[name].arrow.names if columns is None or n in columns]
+        chosen = _chosen(name, columns)
         yield from (batch.select(chosen) for batch in self._batches[name])
 
     def table(self, name: str) -> pa.Table:
@@ -61,3 +65,45 @@ class MemoryTape(Tape):
     @property
     def files(self) -> list[Path]:
         return []
+
+
+class TapeWith(Tape):
+    """A tape with some tables in memory in place of its own."""
+
+    def __init__(self, tape: Tape, tables: Mapping[str, pa.Table]) -> None:
+        self.path = tape.path
+        self.facts = tape.facts
+        self.tables = tape.tables | set(tables)
+        self._tape = tape
+        self._instead = tables
+
+    def batches(
+        self, name: str, columns: Collection[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        if name not in self._instead:
+            return self._tape.batches(name, columns)
+        return iter(self.table(name).select(_chosen(name, columns)).to_batches())
+
+    def table(self, name: str) -> pa.Table:
+        return self._instead[name] if name in self._instead else self._tape.table(name)
+
+    def num_rows(self, name: str) -> int:
+        return self.table(name).num_rows if name in self._instead else self._tape.num_rows(name)
+
+    def span(self, name: str) -> tuple[int, int] | None:
+        """That of the tape, also of a table in memory."""
+        return self._tape.span(name)
+
+    def around(self, name: str, first: int, last: int) -> tuple[int, pa.Table]:
+        return self._tape.around(name, first, last)
+
+    def is_cut(self, name: str) -> bool:
+        return self._tape.is_cut(name)
+
+    @property
+    def complete(self) -> bool:
+        return self._tape.complete
+
+    @property
+    def files(self) -> list[Path]:
+        return self._tape.files

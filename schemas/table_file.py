@@ -21,12 +21,13 @@ import stat
 import struct
 import zlib
 from bisect import bisect_left, bisect_right
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -116,8 +117,38 @@ def _checked_sizes(sizes: list[Size], file_bytes: int) -> _Sizes:
     return _Sizes(tuple(size.rows for size in sizes if not size.dictionary), decoded)
 
 
-# Sizes by device, inode, size and times of a file: a process reads those of a file once.
-_known_sizes: dict[tuple[int, ...], _Sizes] = {}
+# Device, inode, size, times and place of a file: equal as long as its content is.
+_Identity: TypeAlias = "tuple[int, ...]"
+
+# A process reads the sizes of a file once.
+_known_sizes: dict[_Identity, _Sizes] = {}
+
+_KEPT = 16 << 20  # most decoded bytes of a table that stays in memory, ...
+_KEPT_ALL = 48 << 20  # ... and of all of them
+
+
+class _Kept:
+    """The latest small tables that were read whole: a command asks for one a dozen times."""
+
+    def __init__(self) -> None:
+        self._batches: OrderedDict[_Identity, tuple[int, list[pa.RecordBatch]]] = OrderedDict()
+        self._lock = Lock()
+
+    def find(self, identity: _Identity) -> list[pa.RecordBatch] | None:
+        with self._lock:
+            if identity not in self._batches:
+                return None
+            self._batches.move_to_end(identity)
+            return self._batches[identity][1]
+
+    def keep(self, identity: _Identity, decoded: int, batches: list[pa.RecordBatch]) -> None:
+        with self._lock:
+            self._batches[identity] = decoded, batches
+            while sum(size for size, _ in self._batches.values()) > _KEPT_ALL:
+                self._batches.popitem(last=False)
+
+
+_kept = _Kept()
 
 
 def _check_holes(handle: int, file_bytes: int) -> None:
@@ -204,7 +235,7 @@ def _check_crc(source: pa.NativeFile, crc: int) -> None:
         raise TableError("is damaged: its checksum differs (unzip writes what is there)")
 
 
-def _open_regular(section: Section) -> tuple[pa.NativeFile, tuple[int, ...]]:
+def _open_regular(section: Section) -> tuple[pa.NativeFile, _Identity]:
     """The open file and its identity. Raises TableError for anything but a regular file."""
     handle = os.open(section.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)  # no device or FIFO
     try:
@@ -272,6 +303,7 @@ class TableFile:
     def __init__(self, section: Section, table: Table) -> None:
         self._table = table
         self._source, identity = _open_regular(section)
+        self._identity = identity
         self.bytes = self._source.size()
         if section.crc is not None and identity not in _known_sizes:
             _check_crc(self._source, section.crc)
@@ -334,10 +366,11 @@ class TableFile:
         A torn file ends at its first damage.
         """
         chosen = self._chosen(columns)
-        reader = self._opened(chosen)
         if not self.torn:
-            yield from (self._read(reader, i, chosen) for i in range(reader.num_record_batches))
+            read, nr = self._reading(columns)
+            yield from map(read, range(nr))
             return
+        reader = self._opened(chosen)
         while True:
             try:
                 batch, about = reader.read_next_batch_with_custom_metadata()
@@ -346,6 +379,16 @@ class TableFile:
                 return
             _check_nulls(batch)
             yield self._finished(batch, about, chosen)
+
+    def _all(self) -> list[pa.RecordBatch]:
+        """The batches of a small table with all columns."""
+        found = _kept.find(self._identity)
+        if found is None:
+            chosen = self._chosen(None)
+            reader = self._opened(chosen)
+            found = [self._read(reader, i, chosen) for i in range(reader.num_record_batches)]
+            _kept.keep(self._identity, self.decoded, found)
+        return found
 
     def span(self, column: str) -> tuple[int, int] | None:
         """The first and the last value of a column; None without rows."""
@@ -399,6 +442,10 @@ class TableFile:
     ) -> tuple[Callable[[int], pa.RecordBatch], int]:
         """A function that reads a batch by its number, and the number of batches; not if torn."""
         chosen = self._chosen(columns)
+        if self.decoded <= _KEPT:
+            whole = self._all()
+            names = [self._table.columns[i].name for i in chosen]
+            return lambda i: whole[i].select(names), len(whole)
         reader = self._opened(chosen)
         return lambda i: self._read(reader, i, chosen), reader.num_record_batches
 

@@ -159,7 +159,7 @@ def _end(number: int, _frame: object) -> None:
 
 def main() -> None:
     """The entry point of the `pagetape` script."""
-    gc.set_threshold(10_000, 20)  # modules are long-lived: a tenth of a short command looked at them
+    gc.set_threshold(10_000, 20)  # a tenth of a short command went into looks at its modules
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _end)

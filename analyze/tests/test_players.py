@@ -2,6 +2,7 @@
 """One player for ensembles and sweeps: what is decoded, what an error ends, what a run gives."""
 
 import gc
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,13 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
-from pagetape.replaying import engine_run, ensemble, model_memory, players, sweep
+from pagetape.replaying import engine_run, ensemble, model_memory, players, run_ahead, sweep
 from pagetape.replaying.playback import NewTape, Run, Source, play
 from pagetape.schemas.memory_tape import MemoryTape
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import cache
 
+DEMO = Path(__file__).parents[1] / "demo/server.tape"
 RUNS = {name: Run("auto", (f"nofragment:mode={name}",)) for name in ("off", "lowzone", "always")}
 
 
@@ -101,6 +103,52 @@ def test_a_sweep_decodes_a_tape_once_for_its_cases_and_their_members(
     assert all(case.result(tmp_path / "out") for case in cases)
     assert decoded == [small]
     assert len(list((tmp_path / "out").iterdir())) == 2 * len(cases)
+
+
+@pytest.mark.parametrize(
+    ("words", "whole"), [(["validate"], 1), (["replay", "--ensemble", 0], 2), (["replay"], 2)]
+)
+def test_a_command_reads_a_long_tape_this_often(
+    words: list[object],
+    whole: int,
+    pagetape: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Cold: a preview without the times, the run of validate, and one pass for all free runs. The
+    release's kernel row needs no pass of its own."""
+    read: Counter[bool] = Counter()  # rows, with or without the times
+    batches = Tape.batches
+
+    def seen(tape: Tape, name: str, columns: Any = None) -> Iterator[pa.RecordBatch]:
+        for batch in batches(tape, name, columns):
+            read[columns is None or "ts" in columns] += batch.num_rows if name == "event" else 0
+            yield batch
+
+    monkeypatch.setattr(Tape, "batches", seen)
+    monkeypatch.setattr(engine_run, "_FEW", 0)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert pagetape(*words, DEMO).status == 0
+    rows = Tape(DEMO).num_rows("event")
+    assert read[False] == rows
+    assert whole * rows <= read[True] < 1.2 * whole * rows  # the id of a recording reads the first
+
+
+def test_without_a_cache_a_command_plays_a_recording_once_before_its_runs(
+    pagetape: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played: list[Path] = []
+    run = run_ahead.run
+
+    def seen(tape: Tape, *how: Any) -> run_ahead.Ahead:
+        played.append(tape.path)
+        return run(tape, *how)
+
+    monkeypatch.setattr(run_ahead, "run", seen)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "cache"))
+    (tmp_path / "file").touch()
+    assert pagetape("replay", DEMO).status == 0
+    assert played == [DEMO]
 
 
 def test_runs_in_step_give_what_each_gives_alone(source: Source, tmp_path: Path) -> None:

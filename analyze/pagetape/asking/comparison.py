@@ -19,9 +19,11 @@ verdict on its difference. no_verdict.py decides which other differences are wit
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Semaphore
 from typing import Any
 
 import pyarrow as pa
@@ -44,15 +46,13 @@ _AT_THE_END = " at the end"  # in the names of metrics of the last state
 Metrics = dict[str, dict[str, Any]]  # rows of the report `metrics`, by name
 
 
-def metrics(
-    tape: Tape, threads: int | None = None, tables: Mapping[str, pa.Table] | None = None
-) -> Metrics:
-    """The rows of the report `metrics`, by name; `threads` and `tables` as for Database.
+def metrics(tape: Tape, threads: int | None = None) -> Metrics:
+    """The rows of the report `metrics`, by name; `threads` as for Database.
 
     A fragmentation index without a value, as a request would succeed, is SUCCEEDS. If the events
     are cut off, the state at the end is that of a later moment, and left out.
     """
-    with Database([tape], threads, tables) as db:
+    with Database([tape], threads) as db:
         return _by_name(tape, db.run(query.reports()["metrics"]))
 
 
@@ -65,25 +65,30 @@ def _by_name(tape: Tape, found: Answer) -> Metrics:
     return {row["metric"]: row for row in rows if not (cut and _AT_THE_END in row["metric"])}
 
 
+_PER_PLAN = 4  # CPUs: to plan the report takes as long as to answer it five times
+
+
 class MetricsOfMany:
-    """metrics() of many small tapes, on several threads: the report is planned once per thread."""
+    """metrics() of many small tapes, on several threads: a few databases plan the report once."""
 
     def __init__(self) -> None:
         self._idle: list[Database] = []
+        self._room = Semaphore(max(len(os.sched_getaffinity(0)) // _PER_PLAN, 1))
 
     def of(self, tape: Tape) -> Metrics:
         """The metrics of one tape. After an error its database is not used again."""
-        try:
-            db = self._idle.pop()
-        except IndexError:
-            db = Database([tape], threads=1)
-        found = _by_name(tape, db.run_on(tape, query.reports()["metrics"]))
-        db.forget()
-        self._idle.append(db)
+        with self._room:
+            try:
+                db = self._idle.pop()
+            except IndexError:
+                db = Database([tape], threads=1)
+            found = _by_name(tape, db.run_on(tape, query.reports()["metrics"]))
+            db.forget()
+            self._idle.append(db)
         return found
 
 
-# metrics() of the tape of a counted run.
+# metrics() of a tape without many events, as that of a counted run.
 metrics_of_run = MetricsOfMany().of
 
 # Values of the members by run and metric, in the order of their seeds.

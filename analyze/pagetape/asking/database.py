@@ -33,7 +33,7 @@ import pyarrow as pa
 
 from pagetape.answer import Answer
 from pagetape.asking import query, query_memory
-from pagetape.asking.sequence_dataset import Events, SequenceDataset
+from pagetape.asking.sequence_dataset import SequenceDataset
 from pagetape.asking.sequences import SEQUENCES
 from pagetape.asking.span import NEVER, Span
 from pagetape.asking.spill_dir import spill_dir
@@ -270,11 +270,8 @@ def _macros() -> dict[str, str]:
     return found
 
 
-def _events(given: pa.Table | None, tape: Tape, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """The events of a tape, or those in place of its own."""
-    yield from (
-        tape.batches("event", columns) if given is None else given.select(columns).to_batches()
-    )
+def _events(tape: Tape, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    return tape.batches("event", columns)
 
 
 def _end(db: duckdb.DuckDBPyConnection, spill_dir: contextlib.ExitStack) -> None:
@@ -292,7 +289,6 @@ class Database:
         self,
         tapes: Sequence[Tape],
         threads: int | None = None,
-        tables: Mapping[str, pa.Table] | None = None,
         *,
         span: Span | None = None,
         only: Mapping[tuple[int, str], str] | None = None,
@@ -300,10 +296,8 @@ class Database:
     ) -> None:
         """`unsafe`: statements may read and write files, load extensions and read Python variables;
         otherwise they see the tapes and nothing else. `threads`: number of threads of a query; None
-        for one per CPU. `tables`: rows of the first tape, by table, in place of its own. `span`:
-        only events of that time. `only`: conditions on rows, by the place of the tape and the
-        table."""
-        self._given = dict(tables or {})
+        for one per CPU. `span`: only events of that time. `only`: conditions on rows, by the place
+        of the tape and the table."""
         self._span = span
         self._only = dict(only or {})
         self._db = duckdb.connect(config={} if threads is None else {"threads": threads})
@@ -324,7 +318,6 @@ class Database:
         names = labels(tapes)
         self._tapes = list(zip(tapes, names, strict=True))
         self._scanned: list[TapeDataset | SequenceDataset] = []
-        self._events: dict[int, Events] = {}  # by the place of the tape
         self._unmade: dict[str, Table | query.Query | type[SequenceDataset] | str]
         self._unmade = {**TABLES, **_macros(), **SEQUENCES}
         self._unmade |= {view.name: view for view in query.views()}
@@ -392,11 +385,8 @@ class Database:
     def _selects(self, table: Table) -> Iterator[str]:
         for i, (tape, name) in enumerate(self._tapes):
             source = f"tape{i}_{table.name}"
-            if i == 0 and table.name in self._given:
-                self._db.register(source, self._given[table.name])
-            else:
-                self._scanned.append(TapeDataset(tape, table.name))
-                self._db.register(source, self._scanned[-1])
+            self._scanned.append(TapeDataset(tape, table.name))
+            self._db.register(source, self._scanned[-1])
             conditions = [self._when(table, tape), self._only.get((i, table.name), "")]
             where = " AND ".join(filter(None, conditions))
             yield _select(table, source, name) + (f" WHERE {where}" if where else "")
@@ -406,9 +396,7 @@ class Database:
             span = (0, NEVER)
             if self._span is not None and tape.clock is not None:
                 span = self._span.limits(*tape.clock)
-            given = self._given.get("event") if i == 0 else None
-            events = self._events.setdefault(i, partial(_events, given))
-            self._scanned.append(kind(tape, events, span))
+            self._scanned.append(kind(tape, _events, span))
             self._db.register(f"tape{i}_{name}", self._scanned[-1])
             yield f"SELECT {quoted(label)} AS tape, * FROM tape{i}_{name}"
 
@@ -441,7 +429,7 @@ class Database:
         The query is planned once for all tapes, which takes most of the time if they are small.
         """
         ((_, label),) = self._tapes
-        assert self._span is None and not self._given and not self._only
+        assert self._span is None and not self._only
         self._tapes = [(tape, label)]
         self._machines.replace(self._machine_rows())
         self._distances.replace(self._distance_rows())

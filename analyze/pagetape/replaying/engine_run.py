@@ -70,12 +70,6 @@ def _settle_memory() -> None:
 
 
 @lru_cache(maxsize=1)
-def _snapshot(tape: Tape) -> list[tuple[str, pa.RecordBatch]]:
-    """The tables of the snapshot at the start; those of the latest tape stay in memory."""
-    return [(name, batch) for name in SNAPSHOT for batch in snapshot_rows(tape, name, 0)]
-
-
-@lru_cache(maxsize=1)
 def _all_events(tape: Tape) -> list[pa.RecordBatch]:
     """The batches of a small tape, joined up to a size for which a call costs little."""
     groups: list[list[pa.RecordBatch]] = []
@@ -103,7 +97,8 @@ def start_tables(tape: Tape, *others: str) -> Iterator[tuple[str, pa.RecordBatch
 
     `new_limit` is not on the tape, but made from it.
     """
-    yield from _snapshot(tape)
+    for name in SNAPSHOT:
+        yield from ((name, batch) for batch in snapshot_rows(tape, name, 0))
     for name in others:
         made = new_limits(tape).to_batches() if name == "new_limit" else tape.batches(name)
         yield from ((name, batch) for batch in made)

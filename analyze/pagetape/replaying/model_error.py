@@ -16,6 +16,7 @@ from pagetape.replaying import kernels, players
 from pagetape.replaying.playback import Run, Source
 from pagetape.replaying.validation import block_mix, recorded_counts, recorded_use
 from pagetape.schemas import TABLES
+from pagetape.schemas.memory_tape import TapeWith
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import cache
 
@@ -37,8 +38,9 @@ def recorded_metrics(tape: Tape) -> Metrics:
 
     def make() -> pa.Table:
         tables = {"block_mix": block_mix(tape), "recorded_use": recorded_use(tape)}
-        tables |= recorded_counts(tape)
-        return pa.Table.from_pylist(list(metrics(tape, tables=tables).values()), _RECORDED)
+        counts = recorded_counts(tape)
+        ask = metrics_of_run if counts else metrics
+        return pa.Table.from_pylist([*ask(TapeWith(tape, tables | counts)).values()], _RECORDED)
 
     rows = cache.table(tape, "recorded_metrics", _RECORDED, make).to_pylist()
     return {row["metric"]: row for row in rows}

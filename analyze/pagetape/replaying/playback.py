@@ -255,7 +255,7 @@ class Source:
         yield from (("preference", batch) for batch in self.preference(run).to_batches())
 
     def engine(self, run: Run, own: kernels.Own | None = None, **options: Any) -> _replay.Replay:
-        """The engine for a run, with nothing loaded. `own` replaces the row of the tape's kernel."""
+        """The engine for a run, with nothing loaded. `own` stands for the tape's kernel."""
         own = own or kernels.own(self.tape)
         return _replay.Replay(
             own.row if own and run.kernel == "auto" else kernels.row(self.tape, run.kernel),

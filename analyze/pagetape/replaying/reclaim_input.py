@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from pagetape.asking import query
 from pagetape.asking.database import Database
 from pagetape.schemas import TABLES
+from pagetape.schemas.memory_tape import TapeWith
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import cache
 
@@ -32,7 +33,7 @@ def _ask(tape: Tape, name: str, **given: pa.Table) -> pa.Table:
     table = TABLES[name]
 
     def make() -> pa.Table:
-        with Database([tape], tables=given) as db:
+        with Database([TapeWith(tape, given)]) as db:
             return db.rows(table, query.internal()[name])
 
     return cache.table(tape, name, table.arrow, make)

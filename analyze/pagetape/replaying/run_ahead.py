@@ -84,16 +84,16 @@ def run(
 
 def proves(tape: Tape) -> bool:
     """Whether a recording has the events of the free lists, which the inference needs."""
-    points = {point["name"]: point["events"] for point in tape.rows("tracepoint") if point["stored"]}
-    return "replay" not in tape.facts and bool(points.get("mm_page_alloc_zone_locked"))
+    stored = {
+        point["name"] for point in tape.rows("tracepoint") if point["stored"] and point["events"]
+    }
+    return "replay" not in tape.facts and "mm_page_alloc_zone_locked" in stored
 
 
 _latest: dict[tuple[Tape, str], Ahead] = {}  # at most one run
 
 
-def from_own_start(
-    tape: Tape, row: str, judge: validate_run.Judge = validate_run.accept
-) -> Ahead:
+def from_own_start(tape: Tape, row: str, judge: validate_run.Judge = validate_run.accept) -> Ahead:
     """The run from the tape's own start. The latest one is played once."""
     if (tape, row) not in _latest:
         _latest.clear()
