@@ -63,6 +63,10 @@ class MemoryTape(Tape):
         return True
 
     @property
+    def checksums(self) -> None:
+        return None
+
+    @property
     def files(self) -> list[Path]:
         return []
 
@@ -103,6 +107,10 @@ class TapeWith(Tape):
     @property
     def complete(self) -> bool:
         return self._tape.complete
+
+    @property
+    def checksums(self) -> list[tuple[str, int, int]] | None:
+        return self._tape.checksums
 
     @property
     def files(self) -> list[Path]:

@@ -331,6 +331,17 @@ class Tape:
         return sorted({section.path for section in self._sections.values()})
 
     @property
+    def checksums(self) -> list[tuple[str, int, int]] | None:
+        """Name, bytes and CRC-32 of each table of a whole tape in one file, else None. TableFile
+        checks a table against its CRC."""
+        found = [
+            (name, section.bytes, section.crc)
+            for name, section in sorted(self._sections.items())
+            if section.bytes is not None and section.crc is not None
+        ]
+        return found if len(found) == len(self._sections) else None
+
+    @property
     def complete(self) -> bool:
         """Whether the recorder finished. The tape of a killed one is torn, or has a spool."""
         waiting = (self.path / SPOOL).is_dir()

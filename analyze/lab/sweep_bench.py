@@ -5,8 +5,9 @@
     sweep_bench.py [T.tape] [--repeat N]
 
 Without a tape, it makes one of the storm of replay/bench: 4.9 M events, 6 M page frames.
-It prints the wall time of whole commands, the best of N. A first command prepares the tape
-(inferred rows and the model's error are cached):
+It prints the wall time of whole commands and their CPU time, the best of N. A first command
+prepares the tape (inferred rows and the model's error are cached). On a machine with other load,
+compare the CPU times: if those of `one` and `all` are equal, the threads do not disturb each other.
 
   one       pagetape sweep --jobs 1, 24 runs: 3 policies under 8 kernels
   all       the same on every CPU, and its peak memory
@@ -23,7 +24,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import program
 
@@ -49,8 +50,16 @@ def storm(path: Path) -> Path:
     return path
 
 
-def run(words: Sequence[object], cache: Path) -> tuple[float, int]:
-    """Wall time of a command, and the most memory it had, in bytes."""
+class Taken(NamedTuple):
+    """What a command took: seconds, CPU seconds, and bytes of memory at most."""
+
+    wall: float
+    cpu: float
+    memory: int
+
+
+def run(words: Sequence[object], cache: Path) -> Taken:
+    """Run a command to its end."""
     env = os.environ | {"XDG_CACHE_HOME": str(cache)}
     begin = time.monotonic()
     child = subprocess.Popen([_PAGETAPE, *map(str, words)], env=env, stdout=subprocess.DEVNULL)
@@ -58,7 +67,8 @@ def run(words: Sequence[object], cache: Path) -> tuple[float, int]:
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise SystemExit(f"pagetape {words[0]} ended with {child.returncode}")
-    return time.monotonic() - begin, usage.ru_maxrss * 1024
+    cpu = usage.ru_utime + usage.ru_stime
+    return Taken(time.monotonic() - begin, cpu, usage.ru_maxrss * 1024)
 
 
 def measure(tape: Path, repeat: int, directory: Path) -> dict[str, Any]:
@@ -66,7 +76,7 @@ def measure(tape: Path, repeat: int, directory: Path) -> dict[str, Any]:
     cache = directory / "cache"
     counter = iter(range(1_000_000))
 
-    def sweep(*shape: object) -> tuple[float, int]:
+    def sweep(*shape: object) -> Taken:
         out = directory / f"out{next(counter)}"
         words = ("--ensemble", 0, "--policy", _POLICIES, "--kernel", _KERNELS, *shape)
         return run(["sweep", *words, tape, "-o", out], cache)
@@ -79,14 +89,16 @@ def measure(tape: Path, repeat: int, directory: Path) -> dict[str, Any]:
         "replay": lambda: run(["replay", "--ensemble", 0, tape], cache),
     }
     rounds = [{name: way() for name, way in ways.items()} for _ in range(repeat)]
-    best = {name: min(one[name][0] for one in rounds) for name in ways}
-    memory = {name: max(one[name][1] for one in rounds) for name in ways}
+    best = {name: min(one[name].wall for one in rounds) for name in ways}
+    cpu = {name: min(one[name].cpu for one in rounds) for name in ways}
+    memory = {name: max(one[name].memory for one in rounds) for name in ways}
     opened = Tape(tape)
     zones = [zone for zone in opened.table("zone").to_pylist() if zone["snapshot"] == 0]
     events = opened.num_rows("event")
     seconds = best | {"replay": _RUNS * best["replay"]}
+    cpu |= {"replay": _RUNS * cpu["replay"]}
     rows = [
-        {f"{_RUNS} runs": words, "s": seconds[name]}
+        {f"{_RUNS} runs": words, "s": seconds[name], "CPU s": cpu[name]}
         | {"M events/s": _RUNS * events / seconds[name] / 1e6, "memory, MB": memory[name] / 1e6}
         for name, words in {
             "one": "pagetape sweep --jobs 1",

@@ -13,6 +13,7 @@ import pytest
 
 from pagetape.replaying import engine_run, ensemble, model_memory, players, run_ahead, sweep
 from pagetape.replaying.playback import NewTape, Run, Source, play
+from pagetape.schemas import bundle
 from pagetape.schemas.memory_tape import MemoryTape
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import cache
@@ -216,6 +217,24 @@ def test_events_that_break_off_fail_every_run_on_the_tape(
     players.play(tasks, goes_on=True)
     assert [str(task.error) for task in tasks] == ["[Errno 5] breaks off"] * 3
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_cache_knows_a_tape_in_one_file_by_its_checksums(
+    small: Path, golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tapes = []
+    for directory in (small, golden):
+        path = tmp_path / directory.name
+        path.touch()
+        bundle.write(directory, path)
+        tapes.append(Tape(path))
+    cache.build()
+    monkeypatch.setattr(cache, "digest", lambda _: pytest.fail("a file was read"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    rows = tapes[0].table("zone")
+    cache.store(tapes[0], "found", rows)
+    assert cache.stored(Tape(tapes[0].path), "found", rows.schema) == rows
+    assert cache.stored(tapes[1], "found", rows.schema) is None
 
 
 def test_a_tape_is_hashed_once_until_it_changes(

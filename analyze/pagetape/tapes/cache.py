@@ -2,8 +2,9 @@
 """The user's cache of tables that are expensive: a run of the engine, or a long query.
 
 The key is a hash of the recording and of the installed pagetape: a changed tape or another
-pagetape recomputes the table. Without a writable cache, every call computes it. The cache belongs
-to one user: no other can read it, or put tables into it.
+pagetape recomputes the table. Of a tape in one file, the checksums of its tables are hashed.
+Without a writable cache, every call computes it. The cache belongs to one user: no other can read
+it, or put tables into it.
 """
 
 from __future__ import annotations
@@ -128,7 +129,10 @@ def table(tape: Tape, what: str, schema: pa.Schema, make: Callable[[], pa.Table]
 
 
 def _name(tape: Tape) -> str:
-    return f"{contents(tape)}-{build()}.arrow"
+    known = tape.checksums
+    if known is None:
+        return f"{contents(tape)}-{build()}.arrow"
+    return f"{blake2b(repr(known).encode(), digest_size=16).hexdigest()}-{build()}.arrow"
 
 
 def store(tape: Tape, what: str, rows: pa.Table) -> None:
