@@ -123,12 +123,13 @@ _Identity: TypeAlias = "tuple[int, ...]"
 # A process reads the sizes of a file once.
 _known_sizes: dict[_Identity, _Sizes] = {}
 
-_KEPT = 16 << 20  # most decoded bytes of a table that stays in memory, ...
+# Of a table that stays in memory; not `event`, of which most readers want a part.
+_KEPT = 16 << 20  # most decoded bytes, ...
 _KEPT_ALL = 48 << 20  # ... and of all of them
 
 
 class _Kept:
-    """The latest small tables that were read whole: a command asks for one a dozen times."""
+    """The latest small tables: a command asks for one a dozen times."""
 
     def __init__(self) -> None:
         self._batches: OrderedDict[_Identity, tuple[int, list[pa.RecordBatch]]] = OrderedDict()
@@ -442,7 +443,7 @@ class TableFile:
     ) -> tuple[Callable[[int], pa.RecordBatch], int]:
         """A function that reads a batch by its number, and the number of batches; not if torn."""
         chosen = self._chosen(columns)
-        if self.decoded <= _KEPT:
+        if self.decoded <= _KEPT and self._table.name != "event":
             whole = self._all()
             names = [self._table.columns[i].name for i in chosen]
             return lambda i: whole[i].select(names), len(whole)
