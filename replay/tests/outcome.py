@@ -117,9 +117,10 @@ def play(
     *,
     policies: Sequence[str] = (),
     batch_rows: int = 1000,
+    **given: Any,
 ) -> Outcome:
-    """The engine's outcome of a tape."""
-    engine = _replay.Replay(kernel, policies, **machine_of(world))
+    """The engine's outcome of a tape. `given` is for the engine."""
+    engine = _replay.Replay(kernel, policies, **machine_of(world), **given)
     for name, batch in tables(world).items():
         engine.load(name, batch)
     outputs = feed(engine, rows, batch_rows=batch_rows)

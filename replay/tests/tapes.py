@@ -46,7 +46,7 @@ class Clock:
 
 
 class Recorder:
-    """Runs requests on an oracle; `rows` is the tape.
+    """Runs requests on an oracle; `rows` is the tape, `boundary` the one of the event set zone.
 
     Pages in use at the start are blocks of mixed orders, or single pages.
     """
@@ -57,6 +57,7 @@ class Recorder:
             zone.boost, zone.reclaim_active = 0, False
         self.clock = Clock(self.machine)
         self.rows: list[Row] = []
+        self.boundary: list[Row] = []
         self.ts = SECOND
         self.live = list(_used_chunks(self.machine, most=0 if singles else 6))
 
@@ -99,14 +100,18 @@ class Recorder:
 
     def _begin(self) -> None:
         self.ts += 1000
-        self.clock.advance(self.ts)
         self.machine.trace.events.clear()
+        self.clock.advance(self.ts)
 
     def _store(self, gfp: frozenset[str] = frozenset()) -> None:
+        zone = self.machine.zones[0]
         for event in self.machine.trace.events:
             if event.kind in ("alloc", "free", "free_batched"):
                 self.ts += 1
                 self.rows.append(Row(self.ts, event, gfp))
+            past = event.kind == "free" and not zone.pcp_order(event.page_order or 0)
+            if past or event.kind in ("alloc_zone_locked", "pcpu_drain", "alloc_extfrag"):
+                self.boundary.append(Row(self.ts, event))
 
 
 def _used_chunks(machine: Machine, most: int) -> Iterable[tuple[int, int]]:
