@@ -15,13 +15,9 @@ confidence interval of the cost of that set (bootstrap of the pairs' ratios): CP
 fault, and the recorder's share of the CPUs. Other work on the machine disturbs these less
 than the storm's speed.
 
-Then rounds of untraced, `zone` and `page`, for a storm that fits on the per-CPU lists and one that
-does not: the CPU time per fault beside the untraced one of the round, of the storm alone and with
-the recorder's.
-
-Prints one JSON object; --parts for one of the three. Aims: at most 5 percentage points over the
-unread ring (over_ring_points), 0.6 times the slowdown of perf (to_perf), 1 % for the cheap set,
-3 % for the set zone.
+Prints one JSON object; --parts for one of the two. Aims: at most 5 percentage points over the
+unread ring (over_ring_points), 0.6 times the slowdown of perf (to_perf), 1 % for the cheap set.
+zone_bench.py measures the set zone.
 """
 
 from __future__ import annotations
@@ -73,8 +69,9 @@ def run(command: Sequence[str]) -> Result:
     return result | {"rss_mb": usage.ru_maxrss / 1024, "words": words}
 
 
-def untraced(seconds: float, mib: int = 1) -> Result:
-    return run([*STORM, str(seconds), str(mib)])
+def untraced(seconds: float, *load: str) -> Result:
+    """`load`: the further arguments of the storm."""
+    return run([*STORM, str(seconds), *load])
 
 
 def overwritten_ring(seconds: float) -> Result:
@@ -93,12 +90,12 @@ def overwritten_ring(seconds: float) -> Result:
         instance.rmdir()
 
 
-def recorded(events: str, seconds: float, mib: int = 1) -> Result:
+def recorded(events: str, seconds: float, *load: str) -> Result:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
         tape = f"{directory}/bench.tape"
         start = time.monotonic()
         command = [PAGETAPE, "record", "--events", events, "-o", tape, "--"]
-        result = run([*command, *STORM, str(seconds), str(mib)])
+        result = run([*command, *STORM, str(seconds), *load])
         result["around_s"] = time.monotonic() - start - seconds
         return result | {
             "info": json.loads(subprocess.check_output([PAGETAPE, "info", tape, "--json"]))
@@ -199,53 +196,15 @@ def cheap(seconds: float, pairs: int) -> Result:
     }
 
 
-def zone(seconds: float, rounds: int, mib: int) -> Result:
-    """The set zone beside page: CPU time per fault, over the untraced one of the same round."""
-    alone: dict[str, list[float]] = {"zone": [], "page": []}
-    whole: dict[str, list[float]] = {"zone": [], "page": []}
-    infos: dict[str, list[Result]] = {"zone": [], "page": []}
-    for i in range(rounds):
-        names = ["none", "zone", "page"]
-        names = names[i % 3 :] + names[: i % 3]
-        found = {
-            name: untraced(seconds, mib) if name == "none" else recorded(name, seconds, mib)
-            for name in names
-        }
-        base = found["none"]["cpu_ns_per_fault"]
-        for name in alone:
-            ours = found[name]
-            faults = ours["faults_per_s"] * seconds
-            alone[name].append(ours["cpu_ns_per_fault"] / base - 1)
-            whole[name].append(alone[name][-1] + ours["parent_cpu_s"] * 1e9 / faults / base)
-            infos[name].append(ours["info"])
-    return {
-        "mib": mib,
-        "rounds": rounds,
-        "storm": {name: statistics.median(values) for name, values in alone.items()},
-        "with_recorder": {name: statistics.median(values) for name, values in whole.items()},
-        "each": alone,
-        "events_per_s": {
-            name: statistics.median(
-                sum(info["events"].values()) / info["duration_s"] for info in those
-            )
-            for name, those in infos.items()
-        },
-        "lost": {name: total_lost(those) for name, those in infos.items()},
-        "snapshots": sorted({info["snapshot"] for info in infos["zone"]}),
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="What recording costs.")
     parser.add_argument("--seconds", type=float, default=30, help="of a run of the page set")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cheap-seconds", type=float, default=3)
     parser.add_argument("--pairs", type=int, default=30)
-    parser.add_argument("--parts", choices=["page", "cheap", "zone"], help="only this set")
+    parser.add_argument("--parts", choices=["page", "cheap"], help="only this set")
     args = parser.parse_args()
     result: Result = {}
-    if args.parts in (None, "zone"):
-        result["zone"] = [zone(args.seconds, args.rounds, mib) for mib in (1, 200)]
     if args.parts in (None, "page"):
         page = result["page"] = cost(args.seconds, args.rounds)
         speed, slower = page.pop("faults_per_s"), page.pop("slowdown")
