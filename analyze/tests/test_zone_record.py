@@ -15,6 +15,7 @@ import pytest
 
 from pagetape.recording import frees
 from pagetape.recording.exact import ExactSnapshots
+from pagetape.replaying import validation
 from pagetape.schemas.tape import Tape
 
 Run = Callable[..., Any]
@@ -31,11 +32,34 @@ while time.monotonic() < end:
 """
 
 
+_LISTED = (0, 1, 2, 3, 9)  # orders with a list
+
+
+def _past_locks(page: Path, zone: Path, span: tuple[int, int]) -> tuple[set[int], set[int]]:
+    """Pages whose free found their list locked: inferred from the page tape, recorded as zone."""
+    inferred = validation.inferred(Tape(page)).to_pylist()
+    rows = Tape(zone).table("event").to_pylist()
+    found = (
+        [row["pfn"] for row in inferred if row["kind"] == "direct_free" and _in(row, span)],
+        [
+            row["pfn"]
+            for row in rows
+            if row["kind"] == "free" and row["page_order"] in _LISTED and _in(row, span)
+        ],
+    )
+    return set(found[0]), set(found[1])
+
+
+def _in(row: dict[str, Any], span: tuple[int, int]) -> bool:
+    return span[0] < int(row["ts"]) < span[1]
+
+
 def _held(tape: Path, first: int, last: int) -> Counter[tuple[Any, ...]]:
-    """What a zone tape should hold of the events in a span of time."""
+    """What a zone tape should hold of the events in a span of time, without pages whose list was
+    locked."""
     found: Counter[tuple[Any, ...]] = Counter()
     for row in Tape(tape).table("event").to_pylist():
-        past = row["kind"] == "free" and row["page_order"] not in (0, 1, 2, 3, 9)
+        past = row["kind"] == "free" and row["page_order"] not in _LISTED
         listed = row["kind"] in ("alloc_zone_locked", "pcpu_drain", "alloc_extfrag")
         if first < row["ts"] < last and (past or listed):
             names = ("kind", "pfn", "page_order", "cpu", "pid", "migratetype")
@@ -82,6 +106,8 @@ def test_a_recording_holds_what_a_projection_would(tmp_path: Path, how: str, pag
     assert sum(wanted.values()) > 100
     assert any(key[0] == "free" for key in wanted)
     assert found == wanted
+    inferred, recorded = _past_locks(page, zone, span)
+    assert recorded == (inferred if how == "bpf" else set())
     assert (frees.COST in said) == (how == "filter")
     info = pagetape("info", zone, "--json").json
     assert info["facts"]["event_set"] == "zone"

@@ -16,8 +16,18 @@ struct frees {
 	struct bpf_link *link;
 };
 
-static int load(struct frees *f, const struct free_constants *constants, struct error *err)
+/* Use a map of the snapshot's programs. */
+static int share(struct frees *f, const struct snapshot *s, const char *name)
 {
+	struct bpf_map *theirs = bpf_object__find_map_by_name(s->object, name);
+	struct bpf_map *ours = bpf_object__find_map_by_name(f->object, name);
+
+	return theirs && ours ? bpf_map__reuse_fd(ours, bpf_map__fd(theirs)) : -ENOENT;
+}
+
+static int load(struct frees *f, const struct snapshot *s, uint64_t listed, struct error *err)
+{
+	const struct free_constants constants = {listed, s->control->vmemmap, s->control->nr_zones};
 	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "pagetape_free");
 	struct bpf_program *program;
 	struct bpf_map *map;
@@ -29,7 +39,8 @@ static int load(struct frees *f, const struct free_constants *constants, struct 
 			    strerror(errno));
 	map = bpf_object__find_map_by_name(f->object, ".rodata.frees");
 	program = bpf_object__find_program_by_name(f->object, "report_free");
-	if (!map || !program || bpf_map__set_initial_value(map, constants, sizeof(*constants)))
+	if (!map || !program || bpf_map__set_initial_value(map, &constants, sizeof(constants)) ||
+	    share(f, s, "places") || share(f, s, "percpu_offset"))
 		return fail(err, ENOTSUP, "libbpf does not know the constants of the program");
 	if (bpf_object__load(f->object))
 		return fail(err, ENOTSUP, "the kernel rejects the program on frees: %s",
@@ -41,9 +52,8 @@ static int load(struct frees *f, const struct free_constants *constants, struct 
 
 int frees_new(struct frees **out, const struct snapshot *s, uint64_t listed, struct error *err)
 {
-	const struct free_constants constants = {listed, s->control->vmemmap};
 	struct frees *f = calloc(1, sizeof(*f));
-	int ret = f ? load(f, &constants, err) : fail(err, ENOMEM, "no memory to report frees");
+	int ret = f ? load(f, s, listed, err) : fail(err, ENOMEM, "no memory to report frees");
 
 	*out = NULL;
 	if (ret) {

@@ -15,8 +15,8 @@
 struct frees;
 
 /*
- * Report the frees of orders whose bit is not set in `listed`, until frees_free(). -EPERM, -ENOTSUP
- * (the kernel refuses), -ENOMEM.
+ * Report the frees of orders whose bit is not set in `listed`, and of pages whose list is locked,
+ * until frees_free(). `s` lives longer. -EPERM, -ENOTSUP (the kernel refuses), -ENOMEM.
  */
 int frees_new(struct frees **out, const struct snapshot *s, uint64_t listed, struct error *err);
 void frees_free(struct frees *f);

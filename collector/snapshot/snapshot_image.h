@@ -273,6 +273,7 @@ struct control {
 
 /* The constants of frees.bpf.c, in the section .rodata.frees. */
 struct free_constants {
-	__u64 listed;  /* bit n: order n has a per-CPU list */
-	__u64 vmemmap; /* as in struct control */
+	__u64 listed;   /* bit n: order n has a per-CPU list */
+	__u64 vmemmap;  /* as in struct control */
+	__u32 nr_zones; /* as in struct control */
 };

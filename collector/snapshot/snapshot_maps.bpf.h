@@ -2,13 +2,7 @@
 /* snapshot_maps.bpf.h - the memory that the snapshot programs share with snapshot.c. */
 #pragma once
 
-#include "snapshot_image.h"
-#include "snapshot_kernel.h"
-
-#include <linux/bpf.h>
-#include <stdbool.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
+#include "snapshot_pcp.bpf.h"
 
 /*
  * A function that the verifier checks once, with any arguments, and not anew on every way to it.
@@ -19,17 +13,6 @@
 
 struct control control;
 
-/* An array that user space maps; snapshot_load.c knows how many entries it needs. */
-#define MAPPED_ARRAY(name, entries, entry)                                                         \
-	struct {                                                                                   \
-		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
-		__uint(map_flags, BPF_F_MMAPABLE);                                                 \
-		__uint(max_entries, entries);                                                      \
-		__type(key, __u32);                                                                \
-		__type(value, entry);                                                              \
-	} name SEC(".maps")
-
-MAPPED_ARRAY(places, SNAPSHOT_MAX_ZONES, struct zone_place);
 MAPPED_ARRAY(zones, 1, struct zone_image);
 MAPPED_ARRAY(pcps, 1, struct pcp_image);
 MAPPED_ARRAY(sections, 1, struct section_image);
@@ -41,8 +24,6 @@ MAPPED_ARRAY(section_bits, 1, __u64); /* by memory section: its first element of
 MAPPED_ARRAY(touches, 1, struct touch);
 MAPPED_ARRAY(claims, 1, struct claim);
 MAPPED_ARRAY(segments, 1, struct segment);
-
-MAPPED_ARRAY(percpu_offset, 1, __u64);
 
 /* Only for the address of each CPU's per-cpu area. */
 struct {

@@ -94,30 +94,6 @@ static __u64 page_argument(__u64 *ctx, __u32 i)
 	return (page - control.vmemmap) / bpf_core_type_size(struct page);
 }
 
-/* A page that is freed, and whether the PCP that it should go to is locked. */
-struct freed {
-	__u64 pfn;
-	bool pcp_locked;
-};
-
-static long look_at_pcp(__u32 z, struct freed *freed)
-{
-	struct zone_place *place = bpf_map_lookup_elem(&places, &z);
-	__u32 cpu = bpf_get_smp_processor_id();
-	__u64 *offset = bpf_map_lookup_elem(&percpu_offset, &cpu);
-	__u32 lock = 0;
-
-	if (!place || !offset)
-		return 1;
-	if (freed->pfn < place->start_pfn || freed->pfn >= place->start_pfn + place->spanned)
-		return 0;
-	bpf_probe_read_kernel(
-		&lock, sizeof(lock),
-		(void *)(place->pcp + *offset + bpf_core_field_offset(struct per_cpu_pages, lock)));
-	freed->pcp_locked = lock;
-	return 1;
-}
-
 /*
  * Arguments: page, order. The page goes to a PCP, or, later, to the free lists: of an order that no
  * PCP holds, or because the PCP's lock is taken, mostly by the task that this free interrupts
@@ -126,18 +102,13 @@ static long look_at_pcp(__u32 z, struct freed *freed)
 SEC("tp_btf/mm_page_free")
 int touch_freed(__u64 *ctx)
 {
-	struct freed freed = {page_argument(ctx, 0), false};
+	__u64 pfn = page_argument(ctx, 0);
 	__u32 order = ctx[1];
 
-	touch(freed.pfn, 0);
-	if (order <= 3 || order == control.thp_order) {
-		if (!bpf_core_field_exists(struct per_cpu_pages, lock))
-			return 0;
-		bpf_loop(control.nr_zones, look_at_pcp, &freed, 0);
-		if (!freed.pcp_locked)
-			return 0;
-	}
-	touch_buddies(freed.pfn, order);
+	touch(pfn, 0);
+	if ((order <= 3 || order == control.thp_order) && !pcp_is_locked(pfn, control.nr_zones))
+		return 0;
+	touch_buddies(pfn, order);
 	return 0;
 }
 

@@ -101,6 +101,7 @@ def copy(
     or unfinished, or does not have the events.
     """
     from pagetape.recording.private import Veil
+    from pagetape.replaying import validation
     from pagetape.schemas.tape import Tape, TapeError
     from pagetape.tapes import output, zone_events
 
@@ -110,7 +111,7 @@ def copy(
         raise TapeError(errno.EINVAL, f"{old}: is a replay; import its recording instead")
     if not tape.complete:
         raise TapeError(errno.EINVAL, f"{old}: is unfinished; import it without --private first")
-    source = zone_events.Projection(tape) if events else tape
+    source = zone_events.Projection(tape, validation.inferred) if events else tape
     with output.whole_tape(
         out, veil.facts(source.facts) if veil else source.facts, replace=replace, inputs=[old]
     ) as made:
@@ -194,7 +195,8 @@ def command(
     replays like the original. The input is a trace.dat or a finished T.tape.
 
     --events zone leaves out what the per-CPU lists do by themselves. The result is the tape that
-    `record --events zone` would have made. The input is the same.
+    `record --events zone` would have made: the tape is validated first, which shows the frees that
+    found their list locked. The input is the same.
 
     \b
     Example:

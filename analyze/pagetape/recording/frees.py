@@ -2,9 +2,9 @@
 """How the event set `zone` records the frees past the per-CPU lists.
 
 Most frees go onto a list, and each costs time if its event is recorded or filtered: a filter of
-ftrace takes a record back after it was written. A BPF program looks at the order first, and reports
-the rare others as events of its own (collector/snapshot/frees.h). Where BPF is refused, the filter
-has to do.
+ftrace takes a record back after it was written. A BPF program looks at the order and at the lock of
+the list first, and reports the rare others as events of its own (collector/snapshot/frees.h). Where
+BPF is refused, the filter has to do: it does not see locks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _PRINTED = "bpf_trace:bpf_trace_printk"
 _TOP = "events/bpf_trace/bpf_trace_printk/enable"
 _SOON_S = 0.5
 
-COST = "the frees of single pages cost 12 to 16 % of the CPU time of a page fault"
+COST = (
+    "the frees of single pages cost 12 to 16 % of the CPU time of a page fault, and frees of pages"
+    " whose list is locked are not recorded"
+)
 
 
 def _top_switch() -> Path | None:

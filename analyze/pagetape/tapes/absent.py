@@ -53,8 +53,8 @@ def beside_kinds(tape: Tape) -> list[str]:
 
 
 _ZONE = (
-    "event set zone: no events of what the per-CPU lists serve; not seen either are frees that"
-    " found the lock of their list taken, and blocks that compaction isolated"
+    "event set zone: no events of what the per-CPU lists serve, nor of blocks that compaction"
+    " isolated"
 )
 
 
