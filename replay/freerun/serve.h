@@ -26,7 +26,7 @@ struct request_facts {
 	struct free_request free; /* facts of a free; pcp_locked is also used for an alloc */
 	uint32_t landed_frame;    /* page of the next alloc, which asks the page's node first */
 	bool reclaimed;           /* its task comes out of direct reclaim */
-	uint32_t refill;          /* entries of its refill; 0: the PCP decides */
+	uint32_t refill;          /* entries of its recorded refill; 0: the PCP decides */
 };
 extern const struct request_facts no_facts;
 

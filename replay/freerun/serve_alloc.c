@@ -49,6 +49,7 @@ struct request serve_asked(const struct serve *s, const struct waiting *e)
 		.pcp_locked = s->request.free.pcp_locked,
 		.reclaimed = s->request.reclaimed,
 		.refill = s->request.refill,
+		.refill_zone = s->request.refill ? frame_zone(s->model, e->frame)->number : 0,
 		.node = preferred_node(s, e),
 	};
 }

@@ -44,7 +44,10 @@ static void take_refilled(struct serve *s, const struct waiting *alloc, frame_nr
 	serve_settle(s, alloc, frame);
 }
 
-/* A refill of 1 + `more` pages, of which the first is for this page. */
+/*
+ * A refill of 1 + `more` pages, of which the first is for this page. If the model takes fewer at
+ * once, the next page after those asks again.
+ */
 static void begin_refill(struct serve *s, const struct waiting *alloc, uint32_t more)
 {
 	struct model *m = s->model;

@@ -154,6 +154,19 @@ static int flip_refill(const struct model *m, const struct pcp *pcp, int order, 
 	return more <= want || (less < want && random >> 63) ? less : more;
 }
 
+/*
+ * The entries of a refill that the record had with `refill` entries. In its zone one refill takes
+ * at most what the PCP may grow to: the record shows several as one if no other CPU took the zone's
+ * lock between them. In another zone, such as a small one, it takes `want`, which is for that zone.
+ */
+static int recorded_refill(const struct model *m, const struct zone *zone, const struct pcp *pcp,
+			   const struct request *rq, int want)
+{
+	if (zone->number == rq->refill_zone)
+		want = pcp_refill_most(m, pcp, rq->order);
+	return rq->refill < (uint32_t)want ? (int)rq->refill : want;
+}
+
 /* rmqueue_bulk: the first page off the free lists is handed out first. */
 void pcp_refill(struct model *m, struct zone *zone, struct pcp *pcp, const struct request *rq)
 {
@@ -163,7 +176,7 @@ void pcp_refill(struct model *m, struct zone *zone, struct pcp *pcp, const struc
 	int i;
 
 	if (rq->refill)
-		want = (int)rq->refill;
+		want = recorded_refill(m, zone, pcp, rq, want);
 	else if (m->flips)
 		want = flip_refill(m, pcp, rq->order, want);
 	for (i = 0; i < want; i++) {

@@ -105,6 +105,7 @@ bool pcp_tick(struct model *m, int cpu);
  *
  *   pcp_first         the entry for a request, or NO_FRAME if the list needs a refill
  *   pcp_refill_size   the number of entries of a refill; adapts the PCP (nr_pcp_alloc)
+ *   pcp_refill_most   the most entries of a refill, whatever was allocated before
  *   pcp_add_refilled  put a page of a refill on its list, after `last`, the page before it
  *   pcp_remove        take an entry off its list
  *   pcp_takes         whether a free goes onto a PCP list
@@ -120,6 +121,7 @@ bool pcp_tick(struct model *m, int cpu);
  */
 frame_nr pcp_first(const struct model *m, const struct pcp *pcp, const struct request *rq);
 int pcp_refill_size(const struct model *m, const struct zone *zone, struct pcp *pcp, int order);
+int pcp_refill_most(const struct model *m, const struct pcp *pcp, int order);
 void pcp_add_refilled(struct model *m, struct pcp *pcp, const struct request *rq, frame_nr frame,
 		      uint32_t last);
 void pcp_remove(struct model *m, struct pcp *pcp, frame_nr head);

@@ -128,6 +128,7 @@ void pcp_drain_recorded(struct model *m, struct zone *zone, frame_nr head, int o
 	struct pcp_drain d = {.pcp = pcp, .left = 1 << order, .list = list};
 
 	pcp->touched = true;
+	pcp->alloc_factor = 0; /* frees led to the drain, and each halves it */
 	pcp->counters.drains += !drains_on;
 	pcp->counters.lock_holds += !drains_on;
 	pcp->counters.drain_pages += 1ull << order;
@@ -138,6 +139,7 @@ void pcp_drain_recorded(struct model *m, struct zone *zone, frame_nr head, int o
 		pcp_push_head(m, pcp, head, order, type, type);
 		pcp_drain_take(&d, m, zone, head);
 	}
+	pcp_committed(m, zone);
 	if (!drains_on)
 		zone_lock_held(m, zone, ZONE_LOCK_KIND_DRAIN, 1);
 }

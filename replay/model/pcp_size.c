@@ -62,6 +62,12 @@ void pcp_set_sizes(struct model *m, const struct zone *zone, int high_fraction)
 		pcp_size(m, zone, zone_pcp(m, zone, cpu), high_fraction);
 }
 
+/* A refill of an order, from the pages of one of order 0: nr_pcp_alloc. */
+static int refill_of(int batch, int order)
+{
+	return batch > 1 ? max_int(batch >> order, 2) : batch;
+}
+
 /* nr_pcp_alloc, 6.8 to 6.18. */
 static int refill_auto(const struct model *m, const struct zone *zone, struct pcp *pcp, int order)
 {
@@ -79,7 +85,14 @@ static int refill_auto(const struct model *m, const struct zone *zone, struct pc
 			pcp->alloc_factor++;
 		batch = min_int(batch, cap);
 	}
-	return batch > 1 ? max_int(batch >> order, 2) : batch;
+	return refill_of(batch, order);
+}
+
+int pcp_refill_most(const struct model *m, const struct pcp *pcp, int order)
+{
+	if (m->kernel->pcp_tuning == PCP_AUTO && !order)
+		return max_int(pcp->batch, 1) << m->kernel->pcp_scale_max;
+	return max_int(refill_of(pcp->batch, order), 1);
 }
 
 int pcp_refill_size(const struct model *m, const struct zone *zone, struct pcp *pcp, int order)
@@ -88,7 +101,7 @@ int pcp_refill_size(const struct model *m, const struct zone *zone, struct pcp *
 	case PCP_FIXED:
 		break;
 	case PCP_FREE_FACTOR:
-		return pcp->batch > 1 ? max_int(pcp->batch >> order, 2) : pcp->batch;
+		return refill_of(pcp->batch, order);
 	case PCP_AUTO:
 		return refill_auto(m, zone, pcp, order);
 	}

@@ -17,15 +17,16 @@
 struct request {
 	uint32_t gfp_flags;
 	uint8_t order, migratetype;
-	uint8_t class_zone; /* highest zone it may take */
-	bool light;         /* the request fails instead of entering the slow path */
-	bool pcp_locked;    /* the lock of its PCP is taken: the PCP is bypassed */
-	bool reclaimed;     /* on the record, its task has just done direct reclaim */
-	bool makes_room;    /* the caller compacts if no block is free: no PCP is drained */
-	bool whole_first;   /* the caller makes a free pageblock before the request may mix */
-	uint16_t node;      /* preferred */
-	uint32_t refill;    /* entries of a refill for it; 0: the PCP decides */
-	uint32_t flags;     /* ALLOC_* of the current pass */
+	uint8_t class_zone;   /* highest zone it may take */
+	bool light;           /* the request fails instead of entering the slow path */
+	bool pcp_locked;      /* the lock of its PCP is taken: the PCP is bypassed */
+	bool reclaimed;       /* on the record, its task has just done direct reclaim */
+	bool makes_room;      /* the caller compacts if no block is free: no PCP is drained */
+	bool whole_first;     /* the caller makes a free pageblock before the request may mix */
+	uint16_t node;        /* preferred */
+	uint16_t refill_zone; /* zone of the recorded refill */
+	uint32_t refill;      /* entries of it, in one or more refills; 0: the PCP decides */
+	uint32_t flags;       /* ALLOC_* of the current pass */
 };
 
 enum {

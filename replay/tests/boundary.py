@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from .oracle import CMA, HIGHATOMIC, KERNELS, MOVABLE, RECLAIMABLE, UNMOVABLE, Kernel, Machine
 from .oracle.machine import Zone
-from .oracle.pcp import Fixed
+from .oracle.pcp import BATCH_SCALE_MAX, TUNINGS, Fixed, Pcp
 from .tapes import Row
 from .world import World
 
@@ -134,11 +134,22 @@ def _pages(rows: Sequence[Row], recorded: Kernel) -> list[Row]:
 class Given(Fixed):
     """The lists of the boundary: the tape says how much to refill, and a drain empties them."""
 
-    size = 0  # of the next refill, in chunks
+    size = 0  # of the next refill as recorded, in chunks
+    recorded = False  # whether it is of this zone
+
+    def __init__(self, pcp: Pcp) -> None:
+        super().__init__(pcp)
+        self.own = TUNINGS[pcp.kernel.tuning](pcp)
 
     def refill(self, order: int) -> int:
-        del order
-        return self.size
+        """In its own zone as recorded, but several refills may look like one; in another, by the
+        rules of its lists."""
+        own = self.own.refill(order)
+        if self.recorded:
+            scale = BATCH_SCALE_MAX if self.pcp.kernel.tuning == "auto" and not order else 0
+            own = self.pcp.batch << scale
+            own = max(own >> order, 2) if own > 1 else 1
+        return min(self.size, own)
 
     def overflow(self, order: int) -> int:
         return 1 << order
@@ -182,7 +193,9 @@ class Boundary:
 
     def _refill(self, refill: Refill, nr: int) -> int | None:
         for zone in self.machine.zones:
-            zone.pcps[refill.cpu].tuning.size = nr  # type: ignore[attr-defined]
+            tuning = zone.pcps[refill.cpu].tuning
+            assert isinstance(tuning, Given)
+            tuning.size, tuning.recorded = nr, zone is refill.zone
         place = self.machine.alloc(
             refill.cpu, refill.order, refill.migratetype, _GFP[refill.migratetype]
         )
@@ -232,6 +245,7 @@ class Boundary:
         if (found := self._place(request)) is None:
             return
         zone, place = found
+        zone.pcps[request.cpu].alloc_factor = 0  # many frees led to it
         if zone.pcp_order(request.order):
             zone.pcps[request.cpu].free(place, request.order)
         else:
@@ -239,6 +253,7 @@ class Boundary:
             zone.count("drain_pages", 1 << request.order)
             zone.buddy.free(place, request.order)
             zone.trace_pcpu_drain(place, request.order, zone.buddy.block_type(place))
+            zone.recheck_below_high()
         zone.count("drains", -request.continues)
 
     def free(self, request: Return) -> None:

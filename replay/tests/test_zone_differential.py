@@ -25,10 +25,9 @@ _OF_LISTS = ("allocs", "alloc_pages", "frees", "free_pages", "pcp_hits", "decays
 
 
 def beyond_lists(outcome: Outcome) -> Outcome:
-    """Without the lists: their tuning, and the flag of a zone that only tunes them."""
+    """Without what only the lists show."""
     counters = {n: nr for n, nr in outcome.counters.items() if n not in _OF_LISTS}
-    zones = {n: (free, kept, boost) for n, (free, kept, _, boost) in outcome.zones.items()}
-    return replace(outcome, pcps={}, zones=zones, counters=counters)
+    return replace(outcome, pcps={}, counters=counters)
 
 
 @pytest.mark.parametrize("kernel", ROWS)

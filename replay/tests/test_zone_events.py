@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pagetape._replay import EngineError, Validate, check_policies, kernels, policies
+from pagetape._replay import EngineError, Replay, Validate, check_policies, kernels, policies
 from pagetape.schemas import TABLES
 
-from .test_binding import PAGES, Rows, engine, run
+from .test_binding import PAGES, Rows, engine, run, zone_row
 
 KERNELS = [row["name"] for row in kernels()]
 
@@ -65,6 +65,65 @@ def test_pages_come_back_and_none_is_lost(kernel: str) -> None:
     assert totals["drain_pages"] == 3 * 40 + 3 * 20
     assert not out["pcp_page"]
     assert not out["anomaly"]
+
+
+def test_a_page_whose_list_was_locked_is_free_at_once() -> None:
+    rows = [taken(10, 0, 600), event(11, 1, "free", 600), taken(12, 1, 601)]
+    out, totals = played(rows)
+    assert totals["buddy_frees"] == 1
+    first, _, again = (row["pfn"] for row in out["event"])
+    assert again == first
+    assert not out["anomaly"]
+
+
+def two_zones(free: dict[str, int], batch: dict[str, int]) -> Any:
+    """A machine of 6.18 with DMA32 below NORMAL, and whole pageblocks free in each."""
+    replay = Replay(
+        "6.18",
+        [],
+        nr_cpus=2,
+        cpu_nodes=[0, 0],
+        node_distances=[[10]],
+        pageblock_order=9,
+        zone_events=True,
+    )
+    where = {"snapshot": 0, "ts": 0, "node": 0}
+    zones, pcps, blocks = [], [], []
+    for start, name in ((0, "DMA32"), (PAGES, "NORMAL")):
+        zones.append(zone_row(zone=name, start_pfn=start))
+        lists = {"count": 0, "high": 0, "high_min": 0, "high_max": 60, "alloc_factor": 0}
+        lists |= {"free_count": 0, "free_factor": 0, "flags": 0, "expire": 0}
+        pcps += [
+            where | lists | {"zone": name, "cpu": cpu, "batch": batch[name]} for cpu in range(2)
+        ]
+        blocks += [
+            where | {"zone": name, "page_order": 9, "pfn": start + 512 * n}
+            for n in range(free[name])
+        ]
+    replay.load("zone", TABLES["zone"].batch(zones))
+    replay.load("pcp", TABLES["pcp"].batch(pcps))
+    replay.load("block_guess", TABLES["block_guess"].batch(blocks))
+    return replay
+
+
+def test_a_refill_in_another_zone_has_the_size_of_that_zone() -> None:
+    rows = [taken(10 + n, 0, PAGES + 600 + n) for n in range(40)]
+    replay = two_zones({"DMA32": 7, "NORMAL": 7}, {"DMA32": 1, "NORMAL": 40})
+    run(replay, rows)
+    assert (replay.totals["refills"], replay.totals["refill_pages"]) == (1, 40)
+    # Without a free page in NORMAL, the small lists of DMA32 take one page, then two, then four.
+    replay = two_zones({"DMA32": 7, "NORMAL": 0}, {"DMA32": 1, "NORMAL": 40})
+    run(replay, rows)
+    assert replay.totals["refill_pages"] == 40
+    assert replay.totals["refills"] > 3
+
+
+def test_refills_that_look_like_one_are_several() -> None:
+    """Nobody else took the zone's lock between them, as on a machine with one CPU."""
+    replay = two_zones({"DMA32": 7, "NORMAL": 7}, {"DMA32": 1, "NORMAL": 1})
+    run(replay, [taken(10 + n, 0, PAGES + 600 + n) for n in range(100)])
+    assert replay.totals["refill_pages"] == 100
+    assert replay.totals["refills"] == 4  # of at most 1 << 5 pages
 
 
 def test_a_fallback_without_a_page_of_its_own_stands_for_one() -> None:
