@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calibrate the intervals of what-ifs on recordings, and check them on others.
 
-    calibration.py [--check] [--reclaim R0|R1] [--members N] [--jobs N] RECORDING...
+    calibration.py [--check] [--reclaim R0|R1] [--events zone] [--members N] [--jobs N] RECORDING...
 
 Plays an ensemble of each recording under its own kernel and policy, with the inputs of a what-if.
 The recordings of the corpus' unseen half (corpus.py) are for the check only. All others are for the
 calibration: the margins by which intervals are widened come from their errors, and go to
 calibration.toml of pagetape.asking. With --check the margins stay as they are. With --reclaim R1,
-the mode of policies that act through reclaim, the margins of such runs are calibrated.
+the mode of policies that act through reclaim, the margins of such runs are calibrated. With
+--events zone, the recordings are projected to that event set first, and the margins are checked on
+the projections: they have none of their own.
 
 The tables: how often the recorded value lies within the 80 % interval, on each half; the ranks of
 the recorded values among the members; the mean CRPS (continuous ranked probability score) of one
@@ -35,6 +37,7 @@ from pagetape.asking.success import number
 from pagetape.replaying import MEMBERS, ensemble, model_error, replay_span
 from pagetape.replaying.playback import Run
 from pagetape.schemas.tape import Tape
+from pagetape.tapes import zone_events
 
 MARGINS = Path(interval.__file__).with_name("calibration.toml")
 SOURCE = Path(__file__).parents[1] / "pagetape/asking/calibration.toml"
@@ -291,6 +294,7 @@ def main() -> None:
     parser = program.parser(__doc__)
     parser.add_argument("--check", action="store_true", help="leave the margins as they are")
     parser.add_argument("--reclaim", choices=("R0", "R1"), default="R0")
+    parser.add_argument("--events", choices=(zone_events.NAME,))
     parser.add_argument("--members", type=int, default=MEMBERS)
     parser.add_argument("--jobs", type=int)
     parser.add_argument("recordings", type=Path, nargs="+")
@@ -298,8 +302,9 @@ def main() -> None:
     pairs: list[Pair] = []
     for path in recordings.tapes(arguments.recordings):
         program.say(f"{path.name} ...")
-        pairs += measure(path, arguments.members, arguments.jobs, arguments.reclaim)
-    if not arguments.check:
+        with recordings.projected(path, arguments.events) as tape:
+            pairs += measure(tape, arguments.members, arguments.jobs, arguments.reclaim)
+    if not arguments.check and arguments.events is None:
         kinds = sorted({p.kind for p in pairs}, key=_KINDS.index)
         numbers = {
             kind: len({p.recording for p in pairs if p.kind == kind and p.half == "calibration"})

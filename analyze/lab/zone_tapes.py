@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import corpus
@@ -75,16 +74,13 @@ def _interval(tape: Tape, members: Members) -> list[float]:
     return [found.median, found.low, found.high]
 
 
-def measure(path: Path, work: Path, nr: int, jobs: int | None) -> dict[str, Any]:
-    """The row of a recording."""
-    page = Tape(path)
-    program.run_pagetape("import", path, "--events", zone_events.NAME, "-o", work / path.name)
-    zone = Tape(work / path.name)
+def measure(page: Tape, zone: Tape, nr: int, jobs: int | None) -> dict[str, Any]:
+    """The row of a recording and its projection."""
     ahead = [validate(tape, "auto") for tape in (page, zone)]
     played = [play(tape, nr, jobs) for tape in (page, zone)]
     right = [found["extfrag_exact"] for found in ahead]
     row: dict[str, Any] = {
-        "recording": path.stem,
+        "recording": page.path.stem,
         "is": replay_span.kind(page),
         "fallbacks": ahead[0]["extfrag"],
         "right one step ahead, page": right[0],
@@ -140,8 +136,8 @@ def main() -> None:
     rows = []
     for path in chosen(given.recordings, unseen=given.unseen):
         program.say(f"== {path.stem}")
-        with TemporaryDirectory() as work:
-            rows.append(measure(path, Path(work), given.members, given.jobs))
+        with recordings.projected(path, zone_events.NAME) as zone:
+            rows.append(measure(Tape(path), Tape(zone), given.members, given.jobs))
     program.give({"recordings": rows, "by_start": list(summary(rows))})
 
 

@@ -136,7 +136,10 @@ def test_what_a_zone_tape_cannot_answer_is_one_line(zone: dict[str, Path], paget
     assert "--reclaim R0" in line
     (line,) = pagetape("info", tape, "--json").json["absent"]
     assert line.startswith("event set zone")
-    text = pagetape("replay", tape, "--policy", "defrag_mode", "--ensemble", "0").out
-    assert "no verdict on defrag_mode" in text
+    played = pagetape("replay", tape, "--policy", "defrag_mode", "--ensemble", "0")
+    assert "no verdict on defrag_mode" in played.out
+    for said in (played.err, pagetape("validate", tape).err):
+        (line,) = said.splitlines()
+        assert "no events of what the per-CPU lists serve" in line
     asked = pagetape("report", "alloc.by_order", tape)
     assert "event set zone: no events of what the per-CPU lists serve" in asked.out

@@ -246,7 +246,7 @@ def command(
     from pagetape.replaying.prediction import predict
     from pagetape.replaying.validation import inferred, preferences
     from pagetape.schemas.tape import Tape
-    from pagetape.tapes import origin, output
+    from pagetape.tapes import absent, origin, output
     from pagetape.tapes.loss import Loss
 
     source = Tape(tape)
@@ -267,6 +267,7 @@ def command(
         )
     if out is not None:
         console.report(origin.replaced(out, source))
+    console.report(absent.of_event_set(source))
     given = Source(source, inferred(source), preferences(source))
     new = NewTape(out, replace=force) if out else None
     result = predict(given, run, ensemble_size, new, console.progress)

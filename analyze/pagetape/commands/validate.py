@@ -131,7 +131,7 @@ def command(
     from pagetape.replaying import kernels
     from pagetape.replaying.validation import validate
     from pagetape.schemas.tape import Tape
-    from pagetape.tapes import origin, output
+    from pagetape.tapes import absent, origin, output
     from pagetape.tapes.loss import Loss
 
     source = Tape(tape)
@@ -139,6 +139,7 @@ def command(
     if out is not None:
         output.check_free(out, replace=force, inputs=[tape])
         console.report(origin.replaced(out, source))
+    console.report(absent.of_event_set(source))
     with console.progress("validate") as bar:
         found = validate(source, kernel, out, replace=force, progress=bar)
     console.report(kernels.note(source, kernel))

@@ -58,6 +58,11 @@ _ZONE = (
 )
 
 
+def of_event_set(tape: Tape) -> str | None:
+    """What the event set zone leaves out, with the name of the tape; None for another set."""
+    return f"{tape.path}: {_ZONE}" if zone_events.is_zone(tape) else None
+
+
 def _lines(tape: Tape, kinds: list[str]) -> list[str]:
     if zone_events.is_zone(tape):
         return [_ZONE]
