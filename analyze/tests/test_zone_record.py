@@ -125,3 +125,16 @@ def test_a_deferred_zone_recording_is_whole_after_its_import(tmp_path: Path, pag
     rows = Tape(whole).table("event").to_pylist()
     assert any(row["kind"] == "free" and row["page_order"] == 4 for row in rows)
     assert pagetape("validate", whole, "--json").json["allocs"] is None
+
+
+@livetest.recording
+@pytest.mark.parametrize("snapshot", ["auto", "proc"])
+def test_auto_is_zone_where_bpf_can_be_used(tmp_path: Path, snapshot: str, pagetape: Run) -> None:
+    allowed = snapshot == "auto" and ExactSnapshots().refused is None
+    out = tmp_path / "auto.tape"
+    given = ("--events", "auto", "--snapshot", snapshot, "--duration", "100ms")
+    said = pagetape("record", "-o", out, *given)
+    assert said.status == 0
+    assert ("BPF cannot be used" in said.err) == (not allowed)
+    assert (Tape(out).facts.get("event_set") == "zone") == allowed
+    assert ("kmem:mm_page_pcpu_drain" in Tape(out).facts["events"]) == allowed

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from pagetape import console
 from pagetape.commands import options
-from pagetape.recording.eventsets import SETS
+from pagetape.recording.eventsets import AUTO, SETS
 from pagetape.recording.status import Status
 
 if TYPE_CHECKING:
@@ -72,10 +73,11 @@ class _TriggerType(click.ParamType["Trigger | None"]):
 )
 @click.option(
     "--events",
-    type=click.Choice(list(SETS)),
+    type=click.Choice([*SETS, AUTO]),
     default="all",
     show_default=True,
-    help="; ".join(f"{name}: {doc}" for name, doc in SETS.items()) + ".",
+    help="; ".join(f"{name}: {doc}" for name, doc in SETS.items())
+    + f"; {AUTO}: zone where BPF can be used, otherwise cheap.",
 )
 @click.option(
     "--snapshot",
@@ -225,6 +227,12 @@ def command(
       pagetape record -o raw.tape --defer --duration 10 && pagetape import raw.tape -o base.tape
     """
     check(ctx)
+    if given["events"] == AUTO:
+        frees = _of_recording("frees")
+        given["events"], why = frees.best_set(exact=given["snapshot"] != "proc")
+        console.report(
+            why and f"BPF cannot be used ({why}): recording the events {given['events']}"
+        )
     status = Status(str(out), quiet=quiet, live=not argv)
     if _is_plain(ctx):
         status.preparing(given["events"])

@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 ZONE = "zone"
+CHEAP = "cheap"
+AUTO = "auto"  # zone where BPF reports the frees, else cheap: frees.py
 
 SETS = {
     "page": "every page allocated and freed, refills and drains of the per-CPU lists, fallbacks",
     ZONE: "all, but of the page events only those of the buddy allocator: refills, drains,"
     " fallbacks, frees past the per-CPU lists",
-    "cheap": "only rare events (fallbacks, kswapd, direct reclaim, compaction runs, OOM kills)",
+    CHEAP: "only rare events (fallbacks, kswapd, direct reclaim, compaction runs, OOM kills)",
     "all": "page, and all of reclaim, compaction, migration, watermark changes, vmstat ticks",
 }
 

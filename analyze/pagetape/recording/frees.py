@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from pagetape.recording.eventsets import Plan
+from pagetape.recording.eventsets import CHEAP, ZONE, Plan
 from pagetape.recording.exact import ExactSnapshots
 from pagetape.tapes import kernel_rows, zone_events
 
@@ -47,6 +47,21 @@ def _switch_off(switch: Path, within_s: float = 0) -> None:
         while switch.read_text().strip() == "0" and time.monotonic() < until:
             time.sleep(0.005)
         switch.write_text("0")
+
+
+def best_set(*, exact: bool) -> tuple[str, str | None]:
+    """The event set of a recorder that always runs: zone, or cheap and why BPF cannot be used.
+
+    `exact`: exact snapshots are wanted, whose programs know the locks of the lists.
+    """
+    if not exact:
+        return CHEAP, "exact snapshots are off"
+    snapshots = ExactSnapshots()
+    refused = snapshots.refused
+    snapshots.close()
+    if refused is None and _top_switch() is None:
+        refused = "no tracefs"
+    return (ZONE, None) if refused is None else (CHEAP, refused)
 
 
 def prepare(events: Sequence[str], snapshots: ExactSnapshots | None, pageblock_order: int) -> Plan:
