@@ -14,7 +14,7 @@ from typing import Any
 import livetest
 import pytest
 
-from pagetape.recording import service
+from pagetape.recording import frees, service
 from pagetape.schemas.tape import Tape
 
 Run = Callable[..., Any]
@@ -47,6 +47,15 @@ def test_the_sandbox_opens_only_for_options_that_need_it(pagetape: Run) -> None:
     assert setting(unit, "ProtectKernelTunables") == []
     assert setting(unit, "CPUQuota") == []
     assert setting(unit, "MemoryMax") == ["634M"]
+    (writes,) = setting(unit, "ReadWritePaths")
+    assert writes == "-/sys/kernel/tracing/instances"
+    for events in ("zone", "auto"):
+        unit = pagetape(
+            "install-service", "--print", "--", "--rotate", "9s", "--events", events
+        ).out
+        (more,) = setting(unit, "ReadWritePaths")
+        assert more == f"{writes} -/sys/kernel/tracing/events/bpf_trace/bpf_trace_printk/enable"
+        assert "CAP_BPF" in setting(unit, "CapabilityBoundingSet")[0]
     unit = pagetape("install-service", "--print", "--", *FULL, "--snapshot", "proc").out
     assert setting(unit, "CapabilityBoundingSet") == ["CAP_SYS_NICE CAP_SYSLOG"]
     unit = pagetape("install-service", "--print", "--", *service.DEFAULT, "--stacks", "extfrag").out
@@ -129,16 +138,24 @@ def test_systemd_finds_no_fault_and_little_exposure(
 
 
 @livetest.recording
-def test_a_recording_works_within_the_sandbox_of_the_unit(tmp_path: Path, pagetape: Run) -> None:
-    """Its capabilities, and all but its own tracing instances and its tapes read-only."""
-    unit = pagetape("install-service", "--print").out
+@pytest.mark.parametrize("events", ["cheap", "auto"])
+def test_a_recording_works_within_the_sandbox_of_the_unit(
+    events: str, tmp_path: Path, pagetape: Run
+) -> None:
+    """Its capabilities, and all but what it may write and its tapes read-only."""
+    given = ("--events", events, "--rotate", "1s")
+    unit = pagetape("install-service", "--print", "--", *given).out
+    (places,) = setting(unit, "ReadWritePaths")
+    writes = " ".join(place.removeprefix("-") for place in places.split())
+    switch = frees._top_switch()
+    before = switch and switch.read_text()
     names = setting(unit, "CapabilityBoundingSet")[0].lower().split()
     few = ",".join(["-all", *(f"+{name.removeprefix('cap_')}" for name in names)])
     (tmp_path / "tapes").mkdir()
     tracing = "/sys/kernel/tracing"
     script = f"""set -e
         mount --make-rprivate /
-        for path in {tracing}/instances {tmp_path}/tapes; do mount --bind $path $path; done
+        for path in {writes} {tmp_path}/tapes; do mount --bind $path $path; done
         mount --bind / /mnt 2>/dev/null && umount /mnt
         for path in {tracing} /proc/sys; do
             [ -d $path ] && {{ mountpoint -q $path || mount --bind $path $path; }}
@@ -147,7 +164,7 @@ def test_a_recording_works_within_the_sandbox_of_the_unit(tmp_path: Path, pageta
         exec setpriv --no-new-privs --inh-caps=-all --bounding-set={few} "$@"
     """
     record = [sys.executable, "-c", "from pagetape.cli import main; main()", "record"]
-    options = [*service.DEFAULT, "--duration", "1.5s", "--rotate", "1s"]
+    options = [*given, "--duration", "1.5s"]
     done = subprocess.run(
         [
             "unshare",
@@ -168,6 +185,7 @@ def test_a_recording_works_within_the_sandbox_of_the_unit(tmp_path: Path, pageta
     if "unshare" in done.stderr or "mount:" in done.stderr:
         livetest.skip(f"cannot build the sandbox here: {done.stderr}")
     assert done.returncode == 0, done.stderr
+    assert switch is None or switch.read_text() == before
     tapes = sorted((tmp_path / "tapes").iterdir())
     assert tapes and all(Tape(path).complete for path in tapes)
 

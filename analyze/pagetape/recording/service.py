@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from pagetape.recording.eventsets import AUTO, CHEAP, ZONE
+
 NAME = "pagetape.service"
 PLACE = Path("etc/systemd/system") / NAME  # below the root
 TAPES = Path("/var/lib/pagetape")  # made by StateDirectory=
@@ -13,6 +15,11 @@ TAPES = Path("/var/lib/pagetape")  # made by StateDirectory=
 DEFAULT = ("--events", "cheap", "--snapshot", "proc", "--rotate", "5min", "--keep", "2GB")
 
 MARK = "# Made by `pagetape install-service`"
+
+# What a recorder may write in tracefs; for zone also the switch of the event with which its BPF
+# program prints: frees.py.
+_WRITES = ("instances",)
+_ZONE_WRITES = (*_WRITES, "events/bpf_trace/bpf_trace_printk/enable")
 
 # Directories that the sandbox hides from a service, and the setting that exposes them.
 _HIDDEN = {
@@ -50,7 +57,7 @@ MemorySwapMax=0
 
 # Rights: its own tracing instance, and {needs}.
 CapabilityBoundingSet={capabilities}
-ReadWritePaths=-/sys/kernel/tracing/instances
+ReadWritePaths={writes}
 SystemCallFilter=@system-service
 SystemCallFilter=~@privileged
 {calls}RestrictRealtime={realtime}
@@ -115,6 +122,7 @@ def unit(
     if exact:
         capabilities += ["CAP_BPF", "CAP_PERFMON"]
         needs.append("BPF for exact snapshots")
+    places = _ZONE_WRITES if events in (AUTO, ZONE) and exact else _WRITES
     shown = dict(setting for place, setting in _HIDDEN.items() if Path(place) in program.parents)
     exec_start = [str(program), "record", "-o", str(TAPES), *options]
     return _UNIT.format(
@@ -122,8 +130,9 @@ def unit(
         exec=" ".join(map(_quoted, exec_start)),
         memory=f"{(_MEMORY + int(ring_memory)) >> 20}M",
         # A recording of every event needs the CPU time.
-        gentle="Nice=10\nCPUQuota=25%\n" if events == "cheap" else "",
+        gentle="Nice=10\nCPUQuota=25%\n" if events == CHEAP else "",
         needs=", ".join(needs),
+        writes=" ".join(f"-/sys/kernel/tracing/{place}" for place in places),
         capabilities=" ".join(capabilities),
         calls="SystemCallFilter=bpf perf_event_open\n" if exact else "",
         realtime="no" if exact else "yes",
