@@ -270,10 +270,6 @@ def _macros() -> dict[str, str]:
     return found
 
 
-def _events(tape: Tape, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    return tape.batches("event", columns)
-
-
 def _end(db: duckdb.DuckDBPyConnection, spill_dir: contextlib.ExitStack) -> None:
     """Close a Database, or what is left of one that nobody closed."""
     db.close()
@@ -396,7 +392,7 @@ class Database:
             span = (0, NEVER)
             if self._span is not None and tape.clock is not None:
                 span = self._span.limits(*tape.clock)
-            self._scanned.append(kind(tape, _events, span))
+            self._scanned.append(kind(tape, span))
             self._db.register(f"tape{i}_{name}", self._scanned[-1])
             yield f"SELECT {quoted(label)} AS tape, * FROM tape{i}_{name}"
 

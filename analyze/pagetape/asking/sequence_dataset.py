@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from threading import Lock
 from typing import Any, ClassVar, TypeAlias
 from weakref import ref
@@ -15,7 +15,6 @@ from pagetape.asking.tape_dataset import Dataset
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError
 
-Events: TypeAlias = Callable[[Tape, list[str]], Iterator[pa.RecordBatch]]
 Buffers: TypeAlias = dict[str, tuple[pa.Buffer | None, pa.Buffer]]
 
 _KIND = TABLES["event"].column("kind").labels
@@ -51,11 +50,10 @@ class SequenceDataset(Dataset):
     schema: pa.Schema
     _BEFORE_END: ClassVar[bool] = True  # rows that the pass finds before its end count
 
-    def __init__(self, tape: Tape, events: Events, span: tuple[int, int]) -> None:
+    def __init__(self, tape: Tape, span: tuple[int, int]) -> None:
         """`span`: the first time of the events that count, and the first after them."""
         self.tape = tape
         self.error: TapeError | None = None  # of the last scan; DuckDB keeps only its text
-        self._events = events
         self._kinds: dict[str, Any] = {label: i for i, label in enumerate(_KIND)}
         self._kinds["span"] = self._span = span
 
@@ -73,7 +71,7 @@ class SequenceDataset(Dataset):
     def _found(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows, with these columns."""
         made = self._pass()
-        for batch in self._events(self.tape, list(self.names)):
+        for batch in self.tape.batches("event", list(self.names)):
             if batch.num_rows:
                 out = self._room(batch.num_rows)
                 nr = made.read(batch.num_rows, buffers_of(batch), out)
@@ -101,8 +99,8 @@ class SequenceDataset(Dataset):
 class KeptDataset(SequenceDataset):
     """Rows of a pass that are kept for the next scan, unless they are many."""
 
-    def __init__(self, tape: Tape, events: Events, span: tuple[int, int]) -> None:
-        super().__init__(tape, events, span)
+    def __init__(self, tape: Tape, span: tuple[int, int]) -> None:
+        super().__init__(tape, span)
         self._lock = Lock()  # scans of one query run at the same time
         self._kept: tuple[ref[Tape], pa.Table | None] | None = None  # None: there are too many
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from pagetape import _sequence
 from pagetape.asking import query_memory
 from pagetape.asking.sequence_dataset import (
-    Events,
     KeptDataset,
     SequenceDataset,
     bitmap,
@@ -57,8 +56,8 @@ class _Errors(NamedTuple):
     locked: bool  # the tape has an alloc_zone_locked
 
 
-# By the events of a tape: the tape, the span and what a pass over them knows.
-_known: WeakKeyDictionary[Events, tuple[ref[Tape], tuple[int, int], _Errors]] = WeakKeyDictionary()
+# By tape: the span of a pass over its events, and what it found.
+_known: WeakKeyDictionary[Tape, tuple[tuple[int, int], _Errors]] = WeakKeyDictionary()
 
 
 def _keys(rows: pa.Table) -> pa.Array:
@@ -251,7 +250,7 @@ class ZoneFree(SequenceDataset):
         """The rows of a pass, batch by batch: their number and columns."""
         room = _ROOM + 2 * self.tape.num_rows("zone")
         batches = (
-            filter(len, self._events(self.tape, list(self.names))),
+            filter(len, self.tape.batches("event", list(self.names))),
             filter(len, self.tape.batches("compaction", _COMPACTION)),
         )
         at = [self._given(one) for one in batches]
@@ -275,13 +274,13 @@ class ZoneFree(SequenceDataset):
 
     def _found_errors(self, wanted: _Input) -> _Errors:
         """The errors, of a pass of their own unless another view of the events has made one."""
-        known = _known.get(self._events)
-        if known is None or known[0]() is not self.tape or known[1] != self._span:
+        span, errors = _known.get(self.tape, (None, None))
+        if errors is None or span != self._span:
             made = self._made(wanted, "none")
             for _ in self._merged(made):
                 pass
             return self._errors(made, wanted)
-        return known[2]
+        return errors
 
     def _errors(self, made: Any, wanted: _Input) -> _Errors:
         """The errors after a pass."""
@@ -294,7 +293,7 @@ class ZoneFree(SequenceDataset):
         of_place = dict(zip(widest["place"], widest["error_max"], strict=True))
         places = range(len(wanted.places.node))
         found = _Errors(of_number, pa.array(map(of_place.get, places), pa.int64()), locked)
-        _known[self._events] = ref(self.tape), self._span, found
+        _known[self.tape] = self._span, found
         return found
 
     def _batch(
