@@ -207,7 +207,7 @@ def write_margins(found: dict[str, dict[str, float]], numbers: dict[str, int]) -
 
 def _share(pairs: Sequence[Pair], test: Callable[[Pair], bool]) -> list[float | int] | None:
     nr = sum(test(pair) for pair in pairs)
-    return [100 * nr / len(pairs), len(pairs)] if pairs else None
+    return [float(round(100 * nr / len(pairs))), len(pairs)] if pairs else None
 
 
 def _too_wide(pair: Pair) -> bool:

@@ -65,7 +65,7 @@ def _agreement(tape: Tape, page: Members, zone: Members) -> list[float | int | N
         row = about[metric]
         found = interval.interval(metric, row["unit"], page[metric], kind, row["most"])
         good += found.holds(median(zone[metric]))
-    return [100 * good / len(asked) if asked else None, len(asked)]
+    return [round(100 * good / len(asked), 1) if asked else None, len(asked)]
 
 
 def _interval(tape: Tape, members: Members) -> list[float]:
@@ -85,7 +85,10 @@ def measure(page: Tape, zone: Tape, nr: int, jobs: int | None) -> dict[str, Any]
         "fallbacks": ahead[0]["extfrag"],
         "right one step ahead, page": right[0],
         "zone": right[1],
-        "of page's": [100 * min(right[1] / right[0], 1) if right[0] else None, right[0]],
+        "of page's": [
+            round(100 * min(right[1] / right[0], 1.0), 1) if right[0] else None,
+            right[0],
+        ],
         "own rules, page": _interval(page, played[0][_OWN]),
         "own rules, zone": _interval(zone, played[1][_OWN]),
     }
@@ -97,7 +100,7 @@ def measure(page: Tape, zone: Tape, nr: int, jobs: int | None) -> dict[str, Any]
 def _mean(cells: Sequence[list[Any]]) -> list[float | int | None]:
     """Shares together: weighted by their numbers."""
     total = sum(of for _, of in cells)
-    share = sum(share * of for share, of in cells if of) / total if total else None
+    share = round(sum(share * of for share, of in cells if of) / total, 1) if total else None
     return [share, total]
 
 
