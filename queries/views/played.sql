@@ -8,4 +8,4 @@
 --   tape   VARCHAR  Name of the tape.
 --   since  UBIGINT  Trace clock of the first event in the span, ns.
 --   until  UBIGINT  Trace clock of the last event in the span, ns.
-SELECT tape, played_since AS since, played_until AS until FROM machine
+SELECT tape, since, until FROM sequence_played

@@ -41,7 +41,7 @@ from pagetape.asking.tape_dataset import RowsDataset, TapeDataset
 from pagetape.schemas import TABLES, Column, Table
 from pagetape.schemas.memory_tape import MemoryTape
 from pagetape.schemas.tape import Tape, TapeError
-from pagetape.tapes import fallback_unit, kernel_rows, played_span
+from pagetape.tapes import fallback_unit, kernel_rows
 from pagetape.tapes.machine import assumed_distances
 
 _T = TypeVar("_T")
@@ -96,8 +96,6 @@ MACHINE = pa.schema(
         pa.field("recorded", pa.list_(pa.utf8())),  # its "system:event"; null if unknown
         pa.field("start_ts", pa.uint64()),  # first and last event of the tape
         pa.field("end_ts", pa.uint64()),
-        pa.field("played_since", pa.uint64()),  # first and last time that a replay covers
-        pa.field("played_until", pa.uint64()),
         pa.field("replayed", pa.bool_()),
         pa.field("own", pa.bool_()),  # of a replay: under the recording's own rules
         pa.field("model_kernel", pa.utf8()),  # of a replay: the kernel row of its rules, ...
@@ -203,7 +201,6 @@ def machine(tape: Tape, label: str, place: int) -> dict[str, Any]:
     run = facts.get("replay")
     sysctls = facts.get("sysctls") or {}
     start, end = tape.clock or (None, None)
-    since, until = played_span.of_tape(tape)
     return (
         {name: facts.get(name) for name in MACHINE.names}
         | _kernel(tape)
@@ -218,8 +215,6 @@ def machine(tape: Tape, label: str, place: int) -> dict[str, Any]:
             "recorded": _recorded(facts),
             "start_ts": start,
             "end_ts": end,
-            "played_since": since,
-            "played_until": until,
             "replayed": run is not None,
             "own": run and run["own"],
             "model_kernel": run and run["kernel"],

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from pagetape import _sequence
 from pagetape.asking import query_memory
-from pagetape.asking.sequence_dataset import KeptDataset, bitmap, values
+from pagetape.asking.sequence_dataset import KeptDataset, SequenceDataset, bitmap, values
 from pagetape.schemas import TABLES
 from pagetape.tapes import played_span
 
@@ -34,6 +35,17 @@ def _type(name: str) -> pa.DataType:
     if name in ("events", "without_page", "runs", "first_ts", "last_ts"):
         return pa.uint64()
     return _EVENT.column(name).arrow.type
+
+
+class Played(SequenceDataset):
+    """The span that a replay covers: view played."""
+
+    schema = pa.schema([("since", pa.uint64()), ("until", pa.uint64())])
+
+    def _found(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        since, until = played_span.of_tape(self.tape)
+        rows = [{"since": since, "until": until}]
+        yield pa.RecordBatch.from_pylist(rows, self.schema).select(columns)
 
 
 class EventGroups(KeptDataset):

@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 
 from pagetape import _sequence
 from pagetape.asking import query_memory
-from pagetape.asking.event_groups import EventGroups
+from pagetape.asking.event_groups import EventGroups, Played
 from pagetape.asking.sequence_dataset import KeptDataset, SequenceDataset, bitmap, values
 from pagetape.asking.tape_dataset import Filter, by_label, words_of
 from pagetape.asking.zone_free import FreeAtFailure, FreeAtKswapd, ZoneFree
@@ -129,6 +129,7 @@ SEQUENCES: dict[str, type[SequenceDataset]] = {
     "sequence_page_in_use": PagesInUse,
     "sequence_movable_page_use": MovablePageUses,
     "sequence_lock_run": LockRuns,
+    "sequence_played": Played,
     "sequence_event_group": EventGroups,
     "sequence_zone_free": ZoneFree,
     "sequence_free_at_failure": FreeAtFailure,

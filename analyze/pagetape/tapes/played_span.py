@@ -8,6 +8,8 @@ thousand or more, may be lost.
 
 from __future__ import annotations
 
+import pyarrow.compute as pc
+
 from pagetape.schemas.tape import Tape
 
 _EVER = (1 << 64) - 1  # ns
@@ -22,11 +24,8 @@ def of_tape(tape: Tape) -> tuple[int, int]:
     if starts:
         last = max(s["snapshot"] for s in snapshots)
         ends = [s["ts"] for s in exact if 0 < s["snapshot"] == last]
-        return min(starts), min(ends, default=_EVER)
-    gaps = (
-        gap["to_ts"]
-        for gap in tape.rows("lost")
-        if gap["from_ts"] is None and gap["to_ts"] is not None
-        and (_MANY if gap["events"] is None else gap["events"]) >= _MANY
-    )  # fmt: skip
-    return max(gaps, default=0), _EVER
+        return min(*starts, _EVER), min(ends, default=_EVER)
+    gaps = tape.table("lost")
+    many = pc.greater_equal(pc.fill_null(gaps["events"], _MANY), _MANY)
+    first = gaps.filter(pc.and_(pc.is_null(gaps["from_ts"]), many))
+    return pc.max(first["to_ts"]).as_py() or 0, _EVER
