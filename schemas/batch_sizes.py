@@ -139,7 +139,7 @@ def _metadata(source: pa.NativeFile, at: int) -> tuple[bytes, int]:
     return _read(source, at + 8, nr), at + 8 + nr
 
 
-def of_message(data: bytes) -> Size:
+def of_message(data: pa.Buffer) -> Size:
     """The size of the batch in a message of its own. Raises struct.error if it is damaged."""
     source = pa.BufferReader(data)
     about, body = _metadata(source, 0)

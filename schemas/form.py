@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -35,12 +36,12 @@ BATCH_ROWS = ROWS_MOST  # most rows of a batch in groups
 WRITTEN = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1), use_threads=False)
 
 # In the metadata of a file the schema of its group tables, in those of a batch its group table:
-# messages of Arrow IPC in base64, as metadata are text.
+# messages of Arrow IPC, deflated and in base64, as metadata are text.
 _GROUPS_KEY = b"pagetape.groups"
 _FIRST_KEY = b"pagetape.first"  # of a batch: the first value of its first column, as text
 _LABELS_KEY = b"labels"  # of a column of the group table, as JSON; its values are their numbers
 _ROWS = pa.field("rows", pa.uint32(), nullable=False)  # of each group; the first column
-_PLAIN = pa.ipc.IpcWriteOptions()
+_MESSAGE = 1 << 24  # most bytes of such a message
 
 Metadata: TypeAlias = "Mapping[bytes, bytes] | None"
 
@@ -144,6 +145,14 @@ class Form:
         return found
 
 
+def _packed(message: pa.Buffer) -> bytes:
+    return b64encode(zlib.compress(message, 1))
+
+
+def _unpacked(text: bytes) -> pa.Buffer:
+    return pa.py_buffer(zlib.decompressobj().decompress(b64decode(text), _MESSAGE))
+
+
 def _key_field(column: Column) -> pa.Field:
     """A column of the group table."""
     if not column.labels:
@@ -183,8 +192,8 @@ class Grouped(Form):
 
     def of_file(self, metadata: Metadata) -> Form:
         try:
-            there = pa.ipc.read_schema(pa.py_buffer(b64decode((metadata or {})[_GROUPS_KEY])))
-        except (KeyError, pa.ArrowException) as e:
+            there = pa.ipc.read_schema(_unpacked((metadata or {})[_GROUPS_KEY]))
+        except (KeyError, zlib.error, pa.ArrowException) as e:
             raise ValueError("no schema of groups") from e
         return Grouped(self.table, there)
 
@@ -198,7 +207,7 @@ class Grouped(Form):
         return [*low, pa.field(f"{column.name}_high", pa.uint32(), False)]
 
     def file_schema(self, metadata: Mapping[bytes, Any]) -> pa.Schema:
-        about = b64encode(self._groups.serialize())
+        about = _packed(self._groups.serialize())
         return super().file_schema({**metadata, _GROUPS_KEY: about})
 
     @property
@@ -238,7 +247,7 @@ class Grouped(Form):
         about = pa.RecordBatch.from_arrays(table, schema=self._groups).serialize()
         stored = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         begin = str(batch.column(0)[0].as_py() if nr else 0)
-        return stored, {_GROUPS_KEY: b64encode(about), _FIRST_KEY: begin.encode()}
+        return stored, {_GROUPS_KEY: _packed(about), _FIRST_KEY: begin.encode()}
 
     @staticmethod
     def _stored(groups: Groups, column: Column, array: pa.Array) -> list[pa.Array]:
@@ -259,13 +268,13 @@ class Grouped(Form):
     def _table(self, metadata: Metadata) -> pa.RecordBatch:
         """The group table of a batch. ValueError if it is damaged."""
         try:
-            message = b64decode((metadata or {})[_GROUPS_KEY])
+            message = _unpacked((metadata or {})[_GROUPS_KEY])
             size = batch_sizes.of_message(message)
             if size.decoded > len(message):
                 raise ValueError("its groups are compressed")
-            table = pa.ipc.read_record_batch(pa.py_buffer(message), self._groups)
+            table = pa.ipc.read_record_batch(message, self._groups)
             table.validate(full=True)
-        except (KeyError, struct.error, pa.ArrowException) as e:
+        except (KeyError, zlib.error, struct.error, pa.ArrowException) as e:
             raise ValueError("its groups are missing, or no table") from e
         for field, array in zip(self._groups, table.columns, strict=True):
             if array.null_count and not field.nullable:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import zipfile
+import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from pathlib import Path
@@ -300,14 +301,19 @@ def change_facts(table: pa.Table, random: Random) -> tuple[pa.Table, str]:
     return table.replace_schema_metadata(metadata), done
 
 
+def unpacked(text: bytes) -> bytes:
+    """A message among the metadata."""
+    return zlib.decompress(b64decode(text))
+
+
 def change_groups(table: pa.Table, random: Random) -> tuple[pa.Table, str]:
     """The table of the groups of a batch: a value, or some byte of the message."""
     metadata = dict(table.schema.metadata or {})
     if GROUP_TABLE not in metadata:
         return set_values(table, random)
-    message = bytearray(b64decode(metadata[GROUP_TABLE]))
+    message = bytearray(unpacked(metadata[GROUP_TABLE]))
     if random.random() < 0.6:
-        schema = pa.ipc.read_schema(pa.py_buffer(b64decode(metadata[GROUPS])))
+        schema = pa.ipc.read_schema(pa.py_buffer(unpacked(metadata[GROUPS])))
         groups = pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(message), schema)])
         how = random.choice((set_values, set_values, set_nulls, repeat_rows))
         groups, done = how(groups, random)
@@ -315,7 +321,7 @@ def change_groups(table: pa.Table, random: Random) -> tuple[pa.Table, str]:
         message = bytearray(batch.serialize())
     else:
         done = random.choice((flip, blank, set_word))(message, random)
-    metadata[GROUP_TABLE] = b64encode(message)
+    metadata[GROUP_TABLE] = b64encode(zlib.compress(message))
     return table.replace_schema_metadata(metadata), f"groups: {done}"
 
 
