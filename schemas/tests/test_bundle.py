@@ -11,12 +11,16 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from pagetape.schemas import TABLES, bundle
+from pagetape.schemas.form import in_batches_of
 from pagetape.schemas.tape import Tape, TapeError, Writer, is_tape
 
-DOCS = Path(__file__).parents[2] / "docs/format.md"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs/format.md"
+DEMO = ROOT / "analyze/demo/pressure.tape"
 
 
 def events(nr: int) -> list[dict[str, Any]]:
@@ -112,6 +116,18 @@ def test_small_batches_become_one(directory: Path, path: Path) -> None:
     assert len(list(Tape(directory).batches("reclaim"))) == 31
     assert len(list(Tape(path).batches("reclaim"))) == 1
     assert len(list(Tape(path).batches("event"))) == len(list(Tape(directory).batches("event")))
+
+
+def test_a_recording_takes_few_bytes(tmp_path: Path) -> None:
+    """2.25 bytes an event, in 14 columns: pyarrow pays for each, also for one of zeros."""
+    events = Tape(DEMO)
+    with Writer(tmp_path / "a.tape", events.facts) as tape:
+        for batch in in_batches_of(1 << 17, events.batches("event")):
+            tape.write("event", batch)
+    size = (tmp_path / "a.tape/event.arrow").stat().st_size
+    assert size / events.num_rows("event") < 2.3
+    with pa.OSFile(str(tmp_path / "a.tape/event.arrow")) as file:
+        assert len(pa.ipc.open_file(file).schema) == 14
 
 
 def reader() -> Any:
