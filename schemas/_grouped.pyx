@@ -35,11 +35,10 @@ cdef extern from "grouped.h" nogil:
         const uint8_t *valid
     int group_rows(const group_key *keys, int nr_keys, groups *to, error *err)
     void split_numbers(const uint16_t *number, size_t nr, uint8_t *low, uint8_t *high)
-    int order_rows(const uint8_t *low, const uint8_t *high, const uint32_t *rows, size_t nr_groups,
-                   size_t nr, uint16_t *number, uint16_t *place, error *err)
+    int order_rows(const uint8_t *low, const uint8_t *high, groups *of, error *err)
     void pick_values(int width, const void *of, const uint16_t *at, size_t nr, void *to)
     int pick_bits(const uint8_t *of, size_t offset, size_t nr_from, const uint16_t *at, size_t nr,
-                  uint8_t *to, error *err)
+                  uint8_t *to)
     void group_differences(uint64_t *values, const uint32_t *rows, size_t nr_groups, size_t nr,
                            const differences *to)
     void ungroup_differences(const differences *of, const uint32_t *rows, size_t nr_groups,
@@ -89,11 +88,11 @@ cdef _picked(buffer, int width, size_t offset, size_t nr_from, at, size_t nr):
 
 
 cdef _picked_bits(buffer, size_t offset, size_t nr_from, at, size_t nr):
-    cdef error err
     made = _new((nr + 7) // 8)
     cdef _Borrowed bits = _Borrowed(buffer, offset, nr_from, 1)
-    _check(pick_bits(<uint8_t *>bits.at(0), offset, nr_from, <uint16_t *>_at(at), nr,
-                     <uint8_t *>_at(made), &err), &err)
+    if pick_bits(<uint8_t *>bits.at(0), offset, nr_from, <uint16_t *>_at(at), nr,
+                 <uint8_t *>_at(made)):
+        raise MemoryError(f"no memory for {nr_from} bits")
     return made
 
 
@@ -159,6 +158,7 @@ cdef class Groups:
 
 cdef class Order:
     cdef size_t nr, nr_groups
+    cdef groups of
     cdef readonly object number
     cdef object place
     cdef _Borrowed rows
@@ -171,9 +171,10 @@ cdef class Order:
         self.nr, self.nr_groups = nr, nr_groups
         self.rows = _Borrowed(rows, 0, nr_groups, 32)
         self.number, self.place = _new(nr * sizeof(uint16_t)), _new(nr * sizeof(uint16_t))
-        _check(order_rows(<uint8_t *>low_of.at(0), <uint8_t *>high_of.at(0),
-                          <uint32_t *>self.rows.at(0), nr_groups, nr, <uint16_t *>_at(self.number),
-                          <uint16_t *>_at(self.place), &err), &err)
+        self.of.nr, self.of.nr_groups = nr, nr_groups
+        self.of.rows = <uint32_t *>self.rows.at(0)
+        self.of.number, self.of.place = <uint16_t *>_at(self.number), <uint16_t *>_at(self.place)
+        _check(order_rows(<uint8_t *>low_of.at(0), <uint8_t *>high_of.at(0), &self.of, &err), &err)
 
     def keys(self, buffer, int width, size_t offset):
         return _picked(buffer, width, offset, self.nr_groups, self.number, self.nr)

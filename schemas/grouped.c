@@ -265,25 +265,24 @@ static bool find_places(const uint32_t *rows, size_t nr_groups, size_t nr, struc
 	return before == nr;
 }
 
-int order_rows(const uint8_t *low, const uint8_t *high, const uint32_t *rows, size_t nr_groups,
-	       size_t nr, uint16_t *number, uint16_t *place, struct error *err)
+int order_rows(const uint8_t *low, const uint8_t *high, struct groups *of, struct error *err)
 {
 	struct places *places;
-	size_t row = 0;
+	size_t nr = of->nr, row = 0;
 
 	assert(nr <= GROUPED_ROWS_MOST);
-	places = malloc((nr_groups + 1) * sizeof(*places));
+	places = malloc((of->nr_groups + 1) * sizeof(*places));
 	if (!places)
 		return fail(err, ENOMEM, "no memory for %zu rows", nr);
 	for (size_t i = 0; i < nr; i++)
-		number[i] = (uint16_t)(low[i] | high[i] << 8);
-	if (find_places(rows, nr_groups, nr, places)) {
+		of->number[i] = (uint16_t)(low[i] | high[i] << 8);
+	if (find_places(of->rows, of->nr_groups, nr, places)) {
 		for (; row < nr; row++) {
-			uint32_t group = number[row];
+			uint32_t group = of->number[row];
 
-			if (group >= nr_groups || places[group].next == places[group].end)
+			if (group >= of->nr_groups || places[group].next == places[group].end)
 				break;
-			place[row] = (uint16_t)places[group].next++;
+			of->place[row] = (uint16_t)places[group].next++;
 		}
 	} else {
 		row = nr + 1;
@@ -318,13 +317,13 @@ void pick_values(int width, const void *from, const uint16_t *at, size_t nr, voi
 }
 
 int pick_bits(const uint8_t *from, size_t offset, size_t nr_from, const uint16_t *at, size_t nr,
-	      uint8_t *to, struct error *err)
+	      uint8_t *to)
 {
 	uint8_t *bytes = malloc(nr_from + 1);
 	size_t i = 0;
 
 	if (!bytes)
-		return fail(err, ENOMEM, "no memory for %zu bits", nr_from);
+		return -ENOMEM;
 	spread_bits(from, offset, nr_from, bytes);
 	for (; i + 8 <= nr; i += 8) {
 		uint8_t byte = 0;

@@ -54,19 +54,18 @@ int group_rows(const struct group_key *keys, int nr_keys, struct groups *to, str
 void split_numbers(const uint16_t *number, size_t nr, uint8_t *low, uint8_t *high);
 
 /*
- * The number of each row's group from its bytes, and the row's place in the order of groups.
- * `rows` has the rows of `nr_groups` groups. `nr` is at most GROUPED_ROWS_MOST. -ENOMEM, or
- * -EINVAL unless the numbers give each group its rows.
+ * The number of each row's group from its bytes, and the row's place in the order of groups:
+ * `of->number` and `of->place`. `of` has `rows` of `nr_groups` groups, and `nr`, which is at
+ * most GROUPED_ROWS_MOST. -ENOMEM, or -EINVAL unless the numbers give each group its rows.
  */
-int order_rows(const uint8_t *low, const uint8_t *high, const uint32_t *rows, size_t nr_groups,
-	       size_t nr, uint16_t *number, uint16_t *place, struct error *err);
+int order_rows(const uint8_t *low, const uint8_t *high, struct groups *of, struct error *err);
 
 /* to[i] = from[at[i]], for values of `width` bytes (1, 2, 4 or 8). */
 void pick_values(int width, const void *from, const uint16_t *at, size_t nr, void *to);
 
 /* Bits likewise. Those of `from` are `nr_from`, from bit `offset` on. -ENOMEM. */
 int pick_bits(const uint8_t *from, size_t offset, size_t nr_from, const uint16_t *at, size_t nr,
-	      uint8_t *to, struct error *err);
+	      uint8_t *to);
 
 /*
  * A column of differences: each value minus the one before it in its group. The first

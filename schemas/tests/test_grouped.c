@@ -22,6 +22,14 @@ static uint16_t number[ROWS], place[ROWS], first_row[ROWS], back[ROWS], again[RO
 static uint32_t rows[ROWS];
 static struct groups of = {ROWS, 0, number, place, first_row, rows};
 
+/* order_rows() into `again` and `back`. */
+static int ordered(uint32_t *of_groups, size_t nr_groups, size_t nr, struct error *err)
+{
+	struct groups found = {nr, nr_groups, again, back, NULL, of_groups};
+
+	return order_rows(low, high, &found, err);
+}
+
 /* Rows of random groups; some keys are null. */
 static void grouped(unsigned kinds, unsigned cpus)
 {
@@ -68,7 +76,7 @@ static void grouped(unsigned kinds, unsigned cpus)
 	}
 	check(group == of.nr_groups && end == ROWS);
 	split_numbers(number, ROWS, low, high);
-	check(!order_rows(low, high, rows, group, ROWS, again, back, NULL));
+	check(!ordered(rows, group, ROWS, NULL));
 	for (size_t i = 0; i < ROWS; i++)
 		check(again[i] == number[i] && back[place[i]] == i);
 }
@@ -109,12 +117,12 @@ static void values_come_back(void)
 	for (size_t i = 0; i < sizeof(bits); i++)
 		bits[i] = (uint8_t)any(256);
 	for (size_t offset = 0; offset < 9; offset++) {
-		check(!pick_bits(bits, offset, ROWS, place, ROWS - offset, there, NULL));
+		check(!pick_bits(bits, offset, ROWS, place, ROWS - offset, there));
 		for (size_t i = 0; i < ROWS - offset; i++)
 			check(is_valid(there, i) == is_valid(bits, offset + place[i]));
 	}
-	check(!pick_bits(bits, 3, ROWS, place, ROWS, there, NULL));
-	check(!pick_bits(there, 0, ROWS, back, ROWS, out_bits, NULL));
+	check(!pick_bits(bits, 3, ROWS, place, ROWS, there));
+	check(!pick_bits(there, 0, ROWS, back, ROWS, out_bits));
 	for (size_t i = 0; i < ROWS; i++)
 		check(is_valid(out_bits, i) == is_valid(bits, 3 + i));
 }
@@ -139,7 +147,7 @@ static void differences_of_any_size_come_back(void)
 			if (!nulls || any(3))
 				set_valid(valid, i);
 		}
-		check(!pick_bits(valid, 0, ROWS, place, ROWS, stored, NULL));
+		check(!pick_bits(valid, 0, ROWS, place, ROWS, stored));
 		parts.valid = nulls ? stored : NULL;
 		pick_values(8, in, place, ROWS, between);
 		group_differences(between, rows, of.nr_groups, ROWS, &parts);
@@ -179,21 +187,21 @@ static void any_numbers_give_an_order_or_none(void)
 		rows[low[i] | high[i] << 8]++;
 	}
 	memset(seen, 0, sizeof(seen));
-	check(!order_rows(low, high, rows, 512, ROWS, number, back, NULL));
+	check(!ordered(rows, 512, ROWS, NULL));
 	for (size_t i = 0; i < ROWS; i++)
 		seen[back[i]]++;
 	for (size_t i = 0; i < ROWS; i++)
 		check(seen[i] == 1);
-	check(order_rows(low, high, rows, 511, ROWS, number, back, &err) < 0);
-	check(order_rows(low, high, rows, 512, ROWS - 1, number, back, &err) < 0);
-	check(order_rows(low, high, rows, 0, ROWS, number, back, &err) < 0);
+	check(ordered(rows, 511, ROWS, &err) < 0);
+	check(ordered(rows, 512, ROWS - 1, &err) < 0);
+	check(ordered(rows, 0, ROWS, &err) < 0);
 	rows[0]--;
-	check(order_rows(low, high, rows, 512, ROWS, number, back, &err) < 0);
+	check(ordered(rows, 512, ROWS, &err) < 0);
 	rows[1]++; /* as many rows as there are, but another group has them */
-	check(order_rows(low, high, rows, 512, ROWS, number, back, &err) < 0);
+	check(ordered(rows, 512, ROWS, &err) < 0);
 	rows[1] = UINT32_MAX;
-	check(order_rows(low, high, rows, 512, ROWS, number, back, &err) < 0);
-	check(!order_rows(low, high, NULL, 0, 0, number, back, &err));
+	check(ordered(rows, 512, ROWS, &err) < 0);
+	check(!ordered(NULL, 0, 0, &err));
 }
 
 static void a_batch_has_a_limit(void)
