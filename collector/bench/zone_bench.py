@@ -96,21 +96,25 @@ def zone_to_page(rounds: Sequence[Result]) -> float:
     return mean("zone")(rounds) / page if page else float("inf")
 
 
+def words(found: Sequence[float], digits: int) -> str:
+    """A figure and its interval."""
+    value, low, high = (f"{one:.{digits}f}" for one in found)
+    return f"{value} [{low} to {high}]"
+
+
 def row(load: str, rounds: Sequence[Result]) -> dict[str, Any]:
     """The figures of a load."""
     found: dict[str, Any] = {"load": load, "rounds": len(rounds)}
-    found["untraced_ns"] = statistics.median(one["untraced_ns"] for one in rounds)
+    found["untraced, ns a fault"] = statistics.median(one["untraced_ns"] for one in rounds)
     for name in SETS:
         infos = [one[f"{name} info"] for one in rounds]
-        found[f"{name}_percent"] = interval(rounds, mean(name, 100))
-        found[f"{name}_percent_with_recorder"] = interval(
-            rounds, mean(f"{name} with recorder", 100)
-        )
-        found[f"{name}_events_per_s"] = statistics.median(
+        for who in (name, f"{name} with recorder"):
+            found[f"{who}, % more"] = words(interval(rounds, mean(who, 100)), 1)
+        found[f"{name}, events/s"] = statistics.median(
             sum(info["events"].values()) / info["duration_s"] for info in infos
         )
-        found[f"{name}_lost"] = total_lost(infos)
-    return found | {"zone_to_page": interval(rounds, zone_to_page)}
+        found[f"{name}, lost"] = total_lost(infos)
+    return found | {"zone / page": words(interval(rounds, zone_to_page), 2)}
 
 
 def main() -> None:
@@ -129,7 +133,7 @@ def main() -> None:
         while time.monotonic() < until or not all(rounds.values()):
             name = min(rounds, key=lambda name: len(rounds[name]))
             rounds[name].append(measure(args.seconds, len(rounds[name]), loads[name]))
-    print(json.dumps([row(name, those) for name, those in rounds.items()]))
+    print(json.dumps({"loads": [row(name, those) for name, those in rounds.items()]}))
 
 
 if __name__ == "__main__":

@@ -14,17 +14,16 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile struct free_constants constants SEC(".rodata.frees") = {0};
 
 /* Arguments: page, order. */
-SEC("tp_btf/mm_page_free")
-int report_free(__u64 *ctx)
+SEC("raw_tp/mm_page_free")
+int report_free(struct bpf_raw_tracepoint_args *ctx)
 {
-	__u32 order = ctx[1];
-	__u64 page = 0;
+	__u64 page = ctx->args[0];
+	__u32 order = ctx->args[1];
 
-	/* Through memory, because the verifier forbids arithmetic on the address itself. */
-	bpf_probe_read_kernel(&page, sizeof(page), ctx);
-	page = (page - constants.vmemmap) / bpf_core_type_size(struct page);
-	if (order < 64 && constants.listed >> order & 1 && !pcp_is_locked(page, constants.nr_zones))
+	if (order < 64 && constants.listed >> order & 1 &&
+	    !pcp_is_locked(page, constants.vmemmap, constants.nr_zones))
 		return 0;
-	bpf_printk("pagetape free %lx %u", page, order);
+	bpf_printk("pagetape free %lx %u",
+		   (page - constants.vmemmap) / bpf_core_type_size(struct page), order);
 	return 0;
 }

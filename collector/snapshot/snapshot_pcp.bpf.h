@@ -26,41 +26,57 @@
 MAPPED_ARRAY(places, SNAPSHOT_MAX_ZONES, struct zone_place);
 MAPPED_ARRAY(percpu_offset, 1, __u64);
 
-struct freed_page {
-	__u64 pfn;
-	bool pcp_locked;
+/* The zone of the page that a CPU freed last: the next one is mostly of the same. */
+struct last_zone {
+	__u64 first, end; /* addresses of its struct pages */
+	__u64 lock;       /* address of the lock of its PCP of this CPU */
 };
 
-static long look_at_pcp(__u32 z, struct freed_page *freed)
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct last_zone);
+} last_zones SEC(".maps");
+
+struct page_search {
+	struct last_zone *found;
+	__u64 vmemmap, page;
+};
+
+static long is_zone_of(__u32 z, struct page_search *search)
 {
 	struct zone_place *place = bpf_map_lookup_elem(&places, &z);
 	__u32 cpu = bpf_get_smp_processor_id();
-	__u64 *offset;
-	__u32 lock = 0;
+	__u64 *offset = bpf_map_lookup_elem(&percpu_offset, &cpu);
+	__u64 first, size = bpf_core_type_size(struct page);
 
-	if (!place)
+	if (!place || !offset)
 		return 1;
-	if (freed->pfn < place->start_pfn || freed->pfn >= place->start_pfn + place->spanned)
+	first = search->vmemmap + place->start_pfn * size;
+	if (search->page - first >= place->spanned * size)
 		return 0;
-	offset = bpf_map_lookup_elem(&percpu_offset, &cpu);
-	if (!offset)
-		return 1;
-	bpf_probe_read_kernel(
-		&lock, sizeof(lock),
-		(void *)(place->pcp + *offset + bpf_core_field_offset(struct per_cpu_pages, lock)));
-	freed->pcp_locked = lock;
+	search->found->first = first;
+	search->found->end = first + place->spanned * size;
+	search->found->lock =
+		place->pcp + *offset + bpf_core_field_offset(struct per_cpu_pages, lock);
 	return 1;
 }
 
 /*
- * Whether the lock of this CPU's PCP is taken, mostly by the task that the free interrupts.
- * Kernels up to 5.19 have no such lock.
+ * Whether the lock of this CPU's PCP for the page is taken, mostly by the task that the free
+ * interrupts. `page` is the address of its struct page. Kernels up to 5.19 have no such lock.
  */
-static bool pcp_is_locked(__u64 pfn, __u32 nr_zones)
+static bool pcp_is_locked(__u64 page, __u64 vmemmap, __u32 nr_zones)
 {
-	struct freed_page freed = {pfn, false};
+	__u32 zero = 0, lock = 0;
+	struct last_zone *last = bpf_map_lookup_elem(&last_zones, &zero);
+	struct page_search search = {last, vmemmap, page};
 
-	if (bpf_core_field_exists(struct per_cpu_pages, lock))
-		bpf_loop(nr_zones, look_at_pcp, &freed, 0);
-	return freed.pcp_locked;
+	if (!last || !bpf_core_field_exists(struct per_cpu_pages, lock))
+		return false;
+	if (page - last->first >= last->end - last->first)
+		bpf_loop(nr_zones, is_zone_of, &search, 0);
+	bpf_probe_read_kernel(&lock, sizeof(lock), (void *)last->lock);
+	return lock;
 }
