@@ -32,7 +32,8 @@ def test_an_error_names_its_tape_and_spoils_no_other(
     damaged = golden_with({})
     table = damaged / "event.arrow"
     content = bytearray(table.read_bytes())
-    content[len(content) // 3 : len(content) // 3 + 64] = bytes(64)
+    third = len(content) // 3
+    content[third : 2 * third] = bytes(third)
     many = MetricsOfMany()
     many.of(Tape(small))
     bad = Tape(damaged)

@@ -160,7 +160,9 @@ def index_tape(path: Path, recorded: int, this: Sequence[int], own: Sequence[int
         rows = member_rows({"own": own, "this": this}, INDEX)
         tape.rows("member", [row | {"unit": "1/1000"} for row in rows])
         areas = [
-            ZONE | {"snapshot": snapshot, "page_order": order, "nr_free": 0 if order else 2}
+            ZONE
+            | {"snapshot": snapshot, "page_order": order, "nr_free": 0 if order else 2}
+            | {"capped": False}
             for snapshot in (0, 1)
             for order in range(11)
         ]

@@ -17,6 +17,7 @@ from pagetape.asking.comparison import metrics
 from pagetape.replaying import hindsight, replay_span
 from pagetape.replaying.model_error import recorded_metrics
 from pagetape.replaying.validation import block_mix, recorded_counts, recorded_use
+from pagetape.schemas.memory_tape import TapeWith
 from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import machine, overwritten
 
@@ -137,7 +138,7 @@ def test_the_recorded_metrics_are_those_of_the_report(name: str, rest: Tape) -> 
     tape = rest if name == "rest" else Tape(_BUNDLED / f"{name}.tape")
     own = {"block_mix": block_mix(tape), "recorded_use": recorded_use(tape)}
     assert recorded_counts(tape)["event_count"].num_rows
-    assert recorded_metrics(tape) == metrics(tape, tables=own)
+    assert recorded_metrics(tape) == metrics(TapeWith(tape, own))
 
 
 def test_its_pages_at_the_start_are_those_that_events_and_the_end_show(

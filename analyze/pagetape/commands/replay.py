@@ -260,6 +260,7 @@ def command(
         output.check_free(out, replace=force, inputs=[tape])
     console.report(kernels.note(source, kernel))
     run = in_mode(source, run, reclaim)
+    check(source, run)  # the mode may need what the tape lacks
     if explain and (run.reclaim != "R0" or not is_own(source, run)):
         raise click.BadParameter(
             "needs the tape's own kernel and policy, and R0",
