@@ -191,9 +191,11 @@ class Grouped(Form):
         }
 
     def of_file(self, metadata: Metadata) -> Form:
+        if _GROUPS_KEY not in (metadata or {}):
+            raise ValueError("no schema of groups, as in tapes of 30 November 2026: record anew")
         try:
             there = pa.ipc.read_schema(_unpacked((metadata or {})[_GROUPS_KEY]))
-        except (KeyError, zlib.error, pa.ArrowException) as e:
+        except (zlib.error, pa.ArrowException) as e:
             raise ValueError("no schema of groups") from e
         return Grouped(self.table, there)
 
