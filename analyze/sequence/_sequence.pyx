@@ -65,6 +65,16 @@ cdef extern from "sequence.h" nogil:
     void lock_runs_free(lock_runs *runs)
     long lock_runs_read(lock_runs *runs, const sequence_events *events, lock_run_rows *rows)
     long lock_runs_end(lock_runs *runs, size_t nr, lock_run_rows *rows)
+    struct list_demand_rows:
+        uint16_t *cpu
+        uint64_t *bin
+        int64_t *pages
+    struct list_demand:
+        pass
+    int list_demand_new(list_demand **out, sequence_kinds kinds, uint64_t bin_ns, uint8_t huge_order)
+    void list_demand_free(list_demand *demand)
+    long list_demand_read(list_demand *demand, const sequence_events *events, list_demand_rows *rows)
+    long list_demand_end(list_demand *demand, size_t nr, list_demand_rows *rows)
 
 cdef extern from "event_groups.h" nogil:
     struct event_details:
@@ -314,6 +324,37 @@ cdef class LockRuns:
     def end(self, size_t nr, dict out):
         cdef lock_run_rows rows = runs_of(out)
         return lock_runs_end(self.runs, nr, &rows)
+
+
+cdef list_demand_rows demands_of(dict columns):
+    cdef list_demand_rows rows
+    rows.cpu = <uint16_t *>address(columns["cpu"])
+    rows.bin = <uint64_t *>address(columns["bin"])
+    rows.pages = <int64_t *>address(columns["pages"])
+    return rows
+
+
+cdef class ListDemand:
+    cdef list_demand *demand
+
+    def __cinit__(self, dict kinds, uint64_t bin_ns, uint8_t huge_order):
+        if list_demand_new(&self.demand, kinds_of(kinds), bin_ns, huge_order) < 0:
+            raise MemoryError
+
+    def __dealloc__(self):
+        list_demand_free(self.demand)
+
+    def read(self, size_t nr, dict columns, dict out):
+        cdef sequence_events events = events_of(nr, columns)
+        cdef list_demand_rows rows = demands_of(out)
+        cdef long found
+        with nogil:
+            found = list_demand_read(self.demand, &events, &rows)
+        return found
+
+    def end(self, size_t nr, dict out):
+        cdef list_demand_rows rows = demands_of(out)
+        return list_demand_end(self.demand, nr, &rows)
 
 
 cdef zone_free_compaction compaction_of(size_t nr, dict columns):

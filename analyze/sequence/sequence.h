@@ -4,6 +4,7 @@
  *
  *   struct page_uses   pairs each allocation of a page with the event that ends it
  *   struct lock_runs   runs of events of a CPU under one hold of the zone lock
+ *   struct list_demand pages that a CPU took from its lists, minus those it gave back
  *
  * SQL would sort all events by page or CPU: 10 times the time, and memory in proportion to the
  * tape. A pass reads batches of `event` in the tape's order, column by column, and appends rows to
@@ -111,3 +112,21 @@ long lock_runs_read(struct lock_runs *runs, const struct sequence_events *events
 		    struct lock_run_rows *rows);
 /* After the last batch: up to `nr` rows of runs that its end ended; 0 at the end. */
 long lock_runs_end(struct lock_runs *runs, size_t nr, struct lock_run_rows *rows);
+
+/* A bin is ts / bin_ns. A CPU has one row for each bin with a net demand. */
+struct list_demand_rows {
+	uint16_t *cpu;
+	uint64_t *bin;
+	int64_t *pages; /* allocated minus freed */
+};
+
+struct list_demand;
+
+/* -ENOMEM. Orders up to 3 count, and `huge_order`. */
+int list_demand_new(struct list_demand **out, struct sequence_kinds kinds, uint64_t bin_ns,
+		    uint8_t huge_order);
+void list_demand_free(struct list_demand *demand);
+long list_demand_read(struct list_demand *demand, const struct sequence_events *events,
+		      struct list_demand_rows *rows);
+/* After the last batch: up to `nr` rows of the last bins; 0 at the end. */
+long list_demand_end(struct list_demand *demand, size_t nr, struct list_demand_rows *rows);

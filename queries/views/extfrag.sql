@@ -36,6 +36,6 @@ SELECT
     e.fallback_migratetype,
     fallback_kind(e.fallback_order, e.change_ownership, m.pageblock_order) AS kind,
     e.fallback_order < m.pageblock_order AS below_pageblock
-FROM event AS e
+FROM sequence_rare_event AS e
 JOIN machine AS m USING (tape)
 WHERE e.kind = 'alloc_extfrag'

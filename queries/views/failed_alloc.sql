@@ -35,7 +35,7 @@ WITH failed AS MATERIALIZED (
         e.gfp_flags,
         gfp_has(e.gfp_flags, 'THISNODE') AS thisnode,
         (e.tape, e.pid) IN (SELECT (tape, pid) FROM recorder_task) AS by_recorder
-    FROM event AS e
+    FROM sequence_rare_event AS e
     WHERE e.kind = 'alloc' AND e.pfn IS NULL AND e.page_order < 20
 ),
 

@@ -33,7 +33,8 @@ import pyarrow as pa
 
 from pagetape.answer import Answer
 from pagetape.asking import query, query_memory
-from pagetape.asking.sequence_dataset import SequenceDataset
+from pagetape.asking.rare_events import RareEvents
+from pagetape.asking.sequence_dataset import KeptDataset, SequenceDataset, SharedPass
 from pagetape.asking.sequences import SEQUENCES
 from pagetape.asking.span import NEVER, Span
 from pagetape.asking.spill_dir import spill_dir
@@ -309,6 +310,7 @@ class Database:
         names = labels(tapes)
         self._tapes = list(zip(tapes, names, strict=True))
         self._scanned: list[TapeDataset | SequenceDataset] = []
+        self._shared = [SharedPass() for _ in tapes]
         self._unmade: dict[str, Table | query.Query | type[SequenceDataset] | str]
         self._unmade = {**TABLES, **_macros(), **SEQUENCES}
         self._unmade |= {view.name: view for view in query.views()}
@@ -374,22 +376,32 @@ class Database:
                     self._view(name, missing.sql)
 
     def _selects(self, table: Table) -> Iterator[str]:
-        for i, (tape, name) in enumerate(self._tapes):
-            source = f"tape{i}_{table.name}"
+        for i, (tape, _) in enumerate(self._tapes):
             self._scanned.append(TapeDataset(tape, table.name))
-            self._db.register(source, self._scanned[-1])
-            conditions = [self._when(table, tape), self._only.get((i, table.name), "")]
-            where = " AND ".join(filter(None, conditions))
-            yield _select(table, source, name) + (f" WHERE {where}" if where else "")
+            yield self._selected(table, i, f"tape{i}_{table.name}")
+
+    def _selected(self, table: Table, place: int, source: str) -> str:
+        """The rows of the last dataset, which has rows of that table, as far as they count."""
+        tape, name = self._tapes[place]
+        self._db.register(source, self._scanned[-1])
+        conditions = [self._when(table, tape), self._only.get((place, table.name), "")]
+        where = " AND ".join(filter(None, conditions))
+        return _select(table, source, name) + (f" WHERE {where}" if where else "")
 
     def _passes(self, name: str, kind: type[SequenceDataset]) -> Iterator[str]:
         for i, (tape, label) in enumerate(self._tapes):
-            span = (0, NEVER)
+            source, span = f"tape{i}_{name}", (0, NEVER)
             if self._span is not None and tape.clock is not None:
                 span = self._span.limits(*tape.clock)
-            self._scanned.append(kind(tape, span))
-            self._db.register(f"tape{i}_{name}", self._scanned[-1])
-            yield f"SELECT {quoted(label)} AS tape, * FROM tape{i}_{name}"
+            found = kind(tape, span)
+            if isinstance(found, KeptDataset):
+                self._shared[i].join(found)
+            self._scanned.append(found)
+            if kind is RareEvents:
+                yield self._selected(TABLES["event"], i, source)
+            else:
+                self._db.register(source, self._scanned[-1])
+                yield f"SELECT {quoted(label)} AS tape, * FROM {source}"
 
     def _when(self, table: Table, tape: Tape) -> str:
         """The condition on the time of a table's rows: snapshots are the state, whenever they were
@@ -575,3 +587,14 @@ class KeepingDatabase(Database):
     """A database for several queries: it finds the rows of views with few rows once."""
 
     _keeps = True
+
+    def __init__(self, tapes: Sequence[Tape], questions: Iterable[query.Query] = ()) -> None:
+        """One pass over the events finds all kept rows that the `questions` read."""
+        super().__init__(tapes)
+        texts = {view.name: view.sql for view in query.views()}
+        ahead, seen = [question.sql for question in questions], set[str]()
+        while ahead:
+            names = {*re.findall(r"\w+", ahead.pop())} - seen
+            seen |= names
+            ahead += [texts[name] for name in names & texts.keys()]
+        self._make(sorted(seen & SEQUENCES.keys()))

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 from pagetape import _sequence
-from pagetape.asking import query_memory
 from pagetape.asking.sequence_dataset import KeptDataset, SequenceDataset, bitmap, values
 from pagetape.schemas import TABLES
 from pagetape.tapes import played_span
@@ -54,7 +53,7 @@ class EventGroups(KeptDataset):
     names = tuple(column.name for column in _EVENT.columns)
     schema = pa.schema([(name, _type(name)) for name in (*_BITS, *_WIDTHS)])
 
-    def _pass(self) -> Any:
+    def made(self, most: int) -> Any:
         tape = self.tape
         recorder = tape.facts.get("recorder_pid")
         threads = tape.table("task").to_pylist() if recorder is not None else []
@@ -64,15 +63,15 @@ class EventGroups(KeptDataset):
             played_span.of_tape(tape),
             _INTERRUPT,
             (len(pids), pids.buffers()[1]),
-            query_memory.of_duckdb(),
+            most,
         )
 
-    def _room(self, rows: int) -> dict[str, pa.Buffer]:
+    def room(self, rows: int) -> dict[str, pa.Buffer]:
         room = {name: values(rows, width) for name, width in _WIDTHS.items()}
         bitmaps = (*_BITS, *(f"{name}_valid" for name in _NULL))
         return room | {name: bitmap(rows) for name in bitmaps}
 
-    def _rows(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
+    def batch(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
         arrays = []
         for field in self.schema:
             of = field.type

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows that one pass over the events of a tape finds, as DuckDB reads them."""
+"""Rows that one pass over the events of a tape finds, as DuckDB reads them.
+
+Datasets of few rows share a pass: the events are decoded once for all that a command needs.
+"""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import Lock
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 from weakref import ref
 
 import pyarrow as pa
 
+from pagetape.asking import query_memory
 from pagetape.asking.tape_dataset import Dataset
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError
@@ -43,12 +47,31 @@ def buffers_of(batch: pa.RecordBatch) -> Buffers:
     return found
 
 
+class Events:
+    """A batch of events with rows, as the passes read it."""
+
+    def __init__(self, rows: pa.RecordBatch) -> None:
+        self.rows = rows
+        self.nr: int = rows.num_rows
+        self.buffers = buffers_of(rows)
+
+
+class Pass(Protocol):
+    """One pass over the events of a tape. It raises MemoryError beyond its bytes."""
+
+    def read(self, events: Events) -> Iterator[pa.RecordBatch]:
+        """The rows that the next batch of events shows."""
+
+    def end(self) -> Iterator[pa.RecordBatch]:
+        """The rows after the last batch."""
+
+
 class SequenceDataset(Dataset):
     """The rows of one pass over the events of `tape`, which another tape may replace."""
 
     names: ClassVar[tuple[str, ...]]  # columns of `event` that the pass reads
     schema: pa.Schema
-    _BEFORE_END: ClassVar[bool] = True  # rows that the pass finds before its end count
+    BEFORE_END: ClassVar[bool] = True  # rows that the pass finds before its end count
 
     def __init__(self, tape: Tape, span: tuple[int, int]) -> None:
         """`span`: the first time of the events that count, and the first after them."""
@@ -69,57 +92,148 @@ class SequenceDataset(Dataset):
             raise
 
     def _found(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """The rows, with these columns."""
-        made = self._pass()
-        for batch in self.tape.batches("event", list(self.names)):
-            if batch.num_rows:
-                out = self._room(batch.num_rows)
-                nr = made.read(batch.num_rows, buffers_of(batch), out)
-                if nr and self._BEFORE_END:
-                    yield self._rows(nr, out).select(columns)
-        while True:
-            out = self._room(_EMPTY)
-            if not (nr := made.end(_EMPTY, out)):
-                return
-            yield self._rows(nr, out).select(columns)
+        """The rows of a pass of its own, with these columns."""
+        made = self._begun(columns, query_memory.of_duckdb())
+        for rows in filter(len, self.tape.batches("event", list(self.names))):
+            yield from made.read(Events(rows))
+        yield from made.end()
 
-    def _pass(self) -> Any:
-        """The pass, at its beginning."""
+    def _begun(self, columns: list[str], most: int) -> Pass:
+        """A pass that finds rows with these columns, in so many bytes."""
+        return _Filled(self, self.made(most), columns)
+
+    def made(self, most: int) -> Any:
+        """The pass of _sequence, at its beginning; `most`: bytes."""
         raise NotImplementedError
 
-    def _room(self, rows: int) -> dict[str, pa.Buffer]:
+    def room(self, rows: int) -> dict[str, pa.Buffer]:
         """Memory for so many rows."""
         raise NotImplementedError
 
-    def _rows(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
+    def batch(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
         """The first rows in that memory, with `schema`."""
         raise NotImplementedError
+
+
+class _Filled:
+    """A pass of _sequence that fills the memory of its dataset."""
+
+    def __init__(self, of: SequenceDataset, made: Any, columns: list[str]) -> None:
+        self._of, self._made, self._columns = of, made, columns
+
+    def read(self, events: Events) -> Iterator[pa.RecordBatch]:
+        out = self._of.room(events.nr)
+        nr = self._made.read(events.nr, events.buffers, out)
+        if nr and self._of.BEFORE_END:
+            yield self._of.batch(nr, out).select(self._columns)
+
+    def end(self) -> Iterator[pa.RecordBatch]:
+        while True:
+            out = self._of.room(_EMPTY)
+            if not (nr := self._made.end(_EMPTY, out)):
+                return
+            yield self._of.batch(nr, out).select(self._columns)
 
 
 class KeptDataset(SequenceDataset):
     """Rows of a pass that are kept for the next scan, unless they are many."""
 
+    shared: SharedPass  # that it joined
+
     def __init__(self, tape: Tape, span: tuple[int, int]) -> None:
         super().__init__(tape, span)
-        self._lock = Lock()  # scans of one query run at the same time
-        self._kept: tuple[ref[Tape], pa.Table | None] | None = None  # None: there are too many
+        self._kept: tuple[ref[Tape], pa.Table | None] | None = None  # None: a pass of its own
+
+    @property
+    def is_known(self) -> bool:
+        """A shared pass over the tape has been made."""
+        return self._kept is not None and self._kept[0]() is self.tape
+
+    def keep(self, rows: pa.Table | None) -> None:
+        """Keep the rows of a shared pass; None if it could not have them."""
+        self._kept = ref(self.tape), rows
 
     def _found(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        with self._lock:
-            if self._kept is None or self._kept[0]() is not self.tape:
-                self._kept = ref(self.tape), self._held(_KEPT)
+        self.shared.make(self)
+        assert self._kept is not None
         rows = self._kept[1]
         if rows is None:
             yield from super()._found(columns)
         else:
             yield from rows.select(columns).to_batches()
 
-    def _held(self, most: int) -> pa.Table | None:
-        """The rows of a pass; None for more than `most`."""
-        total, parts = 0, []
-        for part in super()._found(self.schema.names):
-            total += part.num_rows
-            if total > most:
-                return None
-            parts.append(part)
+    def begun_to_keep(self, most: int) -> Pass:
+        """A pass whose rows are kept, in so many bytes."""
+        return self._begun(self.schema.names, most)
+
+    def finished(self, made: Pass, parts: list[pa.RecordBatch]) -> pa.Table:  # noqa: ARG002
+        """The rows of that pass, at its end."""
         return pa.Table.from_batches(parts, self.schema)
+
+
+class _Keeper:
+    """The rows of a dataset in a shared pass, until they are too many or need too much memory."""
+
+    def __init__(self, of: KeptDataset, most: int) -> None:
+        self.of = of
+        self._parts: list[pa.RecordBatch] = []
+        self._left = _KEPT
+        self.failed = False
+        self._guarded(lambda: self._begin(most))
+
+    def _begin(self, most: int) -> Iterator[pa.RecordBatch]:
+        self._made = self.of.begun_to_keep(most)
+        return iter(())
+
+    def _guarded(self, found: Callable[[], Iterator[pa.RecordBatch]]) -> None:
+        """Keep the rows. An error is that of the dataset's own pass, if a query makes one."""
+        try:
+            for part in found():
+                self._parts.append(part)
+                self._left -= part.num_rows
+        except (MemoryError, TapeError):
+            self._left = -1
+        if self._left < 0:
+            self.failed = True
+            self._parts.clear()
+
+    def read(self, events: Events) -> None:
+        self._guarded(lambda: self._made.read(events))
+
+    def end(self) -> None:
+        if not self.failed:
+            self._guarded(self._made.end)
+        self.of.keep(None if self.failed else self.of.finished(self._made, self._parts))
+
+
+class SharedPass:
+    """One pass over the events of a tape for all kept datasets that have joined by then."""
+
+    def __init__(self) -> None:
+        self._members: list[KeptDataset] = []
+        self._lock = Lock()  # scans of one query run at the same time
+
+    def join(self, member: KeptDataset) -> None:
+        self._members.append(member)
+        member.shared = self
+
+    def make(self, wanted: KeptDataset) -> None:
+        """Find the rows of all members that have none, unless those of `wanted` are known."""
+        with self._lock:
+            if not wanted.is_known:
+                self._make(wanted.tape)
+
+    def _make(self, tape: Tape) -> None:
+        # Two passes need memory in proportion to the machine: pages in use, blocks of a count.
+        most = query_memory.of_duckdb() // 2
+        keepers = [_Keeper(member, most) for member in self._members if not member.is_known]
+        names = sorted({name for keeper in keepers for name in keeper.of.names})
+        for rows in filter(len, tape.batches("event", names)):
+            reading = [keeper for keeper in keepers if not keeper.failed]
+            if not reading:
+                break
+            events = Events(rows)
+            for keeper in reading:
+                keeper.read(events)
+        for keeper in keepers:
+            keeper.end()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows about sequences of events, which one pass over a tape finds: sequence.h.
 
-A view of queries/views/ names its rows `sequence_NAME`. Each scan of it is a pass.
+A view or query names its rows `sequence_NAME`. Each scan of it is a pass.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from pagetape import _sequence
-from pagetape.asking import query_memory
 from pagetape.asking.event_groups import EventGroups, Played
+from pagetape.asking.rare_events import RareEvents
 from pagetape.asking.sequence_dataset import KeptDataset, SequenceDataset, bitmap, values
 from pagetape.asking.tape_dataset import Filter, by_label, words_of
 from pagetape.asking.zone_free import FreeAtFailure, FreeAtKswapd, ZoneFree
@@ -40,20 +40,20 @@ class PageUses(SequenceDataset):
         ]
     )
 
-    def _pass(self) -> Any:
-        return _sequence.PageUses(self._kinds, self._choice(), query_memory.of_duckdb())
+    def made(self, most: int) -> Any:
+        return _sequence.PageUses(self._kinds, self._choice(), most)
 
     def _choice(self) -> tuple[int, tuple[int, int]] | None:
         return None
 
-    def _room(self, rows: int) -> dict[str, pa.Buffer]:
+    def room(self, rows: int) -> dict[str, pa.Buffer]:
         widths = {"pfn": 8, "ts": 8, "cpu": 2, "pid": 4, "page_order": 1, "migratetype": 1}
         room = {name: values(rows, width) for name, width in widths.items()}
         room |= {"until_ts": values(rows, 8)}
         bitmaps = ("begun", "page_order_valid", "migratetype_valid", "until_valid")
         return room | {name: bitmap(rows) for name in (*bitmaps, "freed", "freed_before")}
 
-    def _rows(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
+    def batch(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
         def column(name: str, values: str, valid: str | None) -> pa.Array:
             of = self.schema.field(name).type
             index = of.index_type if pa.types.is_dictionary(of) else of
@@ -85,7 +85,7 @@ class MovablePageUses(PageUses):
 class PagesInUse(KeptDataset, PageUses):
     """Pages in use at the end: view page_in_use."""
 
-    _BEFORE_END = False
+    BEFORE_END = False
 
 
 class LockRuns(SequenceDataset):
@@ -108,14 +108,14 @@ class LockRuns(SequenceDataset):
             return by_label("what", self._WHAT, wanted)
         return super()._filter(wanted)
 
-    def _pass(self) -> Any:
+    def made(self, most: int) -> Any:  # noqa: ARG002
         return _sequence.LockRuns(self._kinds)
 
-    def _room(self, rows: int) -> dict[str, pa.Buffer]:
+    def room(self, rows: int) -> dict[str, pa.Buffer]:
         widths = {"what": 1, "cpu": 2, "blocks": 8, "from_ts": 8, "until_ts": 8}
         return {name: values(rows, width) for name, width in widths.items()}
 
-    def _rows(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
+    def batch(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
         arrays = [
             pa.Array.from_buffers(pa.uint8() if i == 0 else field.type, nr, [None, out[field.name]])
             for i, field in enumerate(self.schema)
@@ -124,13 +124,37 @@ class LockRuns(SequenceDataset):
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
+class ListDemand(KeptDataset):
+    """Net demand of each CPU for pages of its lists, in bins of `ts`: query diagnose.pcp_curve."""
+
+    names = ("ts", "cpu", "kind", "pfn", "page_order")
+    schema = pa.schema([("cpu", pa.uint16()), ("bin", pa.uint64()), ("pages", pa.int64())])
+    _MOST, _LEAST_NS = 60_000, 1_000_000  # bins, and the length of one
+
+    def made(self, most: int) -> Any:  # noqa: ARG002
+        first, last = self.tape.clock or (0, 0)
+        first, last = max(first, self._span[0]), min(last, self._span[1] - 1)
+        order = int(self.tape.facts.get("pageblock_order") or 0)
+        width = max((last - first) // self._MOST, self._LEAST_NS)
+        return _sequence.ListDemand(self._kinds, width, order if order < 256 else 0)
+
+    def room(self, rows: int) -> dict[str, pa.Buffer]:
+        return {"cpu": values(rows, 2), "bin": values(rows, 8), "pages": values(rows, 8)}
+
+    def batch(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
+        arrays = [pa.Array.from_buffers(f.type, nr, [None, out[f.name]]) for f in self.schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
 SEQUENCES: dict[str, type[SequenceDataset]] = {
     "sequence_page_use": PageUses,
     "sequence_page_in_use": PagesInUse,
     "sequence_movable_page_use": MovablePageUses,
     "sequence_lock_run": LockRuns,
+    "sequence_list_demand": ListDemand,
     "sequence_played": Played,
     "sequence_event_group": EventGroups,
+    "sequence_rare_event": RareEvents,
     "sequence_zone_free": ZoneFree,
     "sequence_free_at_failure": FreeAtFailure,
     "sequence_free_at_kswapd": FreeAtKswapd,

@@ -8,6 +8,7 @@ some moments only, and their rows are kept for the next query.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -17,7 +18,9 @@ import pyarrow.compute as pc
 from pagetape import _sequence
 from pagetape.asking import query_memory
 from pagetape.asking.sequence_dataset import (
+    Events,
     KeptDataset,
+    Pass,
     SequenceDataset,
     bitmap,
     buffers_of,
@@ -36,8 +39,10 @@ _TS = pa.schema([TABLES["reclaim"].arrow.field("ts")])
 _ALL_SEEN = "mm_compaction_fast_isolate_freepages"  # with it, all targets have an event
 
 # Bytes of the columns of struct zone_free_out, and its bitmaps.
-_AT_MOMENT = {"ts": 8, "free": 8, "place": 4, "number": 4}
-_WIDTHS = _AT_MOMENT | {"before_ts": 8, "before_free": 8, "before_number": 4}
+_WIDTHS = {
+    "ts": 8, "free": 8, "place": 4, "number": 4,
+    "before_ts": 8, "before_free": 8, "before_number": 4,
+}  # fmt: skip
 _BITS = ("reading", "before_reading", "has_before")
 
 
@@ -101,7 +106,7 @@ class _Input:
     """What the pass reads beside `event` and `compaction`."""
 
     def __init__(self, tape: Tape, span: tuple[int, int]) -> None:
-        self._tape, self._span = tape, span
+        self.tape, self._span = tape, span
         zones = tape.table("zone")
         first = zones.filter(pc.equal(zones["snapshot"], 0))
         keys, ts, free = self._readings(zones)
@@ -134,7 +139,7 @@ class _Input:
     def _readings(self, zones: pa.Table) -> tuple[pa.Array, pa.Array, pa.Array]:
         """Key, time and free pages of each reading."""
         start = end = 0
-        if clock := self._tape.clock:
+        if clock := self.tape.clock:
             start = max(clock[0], self._span[0])
             end = max(min(clock[1], self._span[1] - 1), start)
         else:
@@ -155,7 +160,7 @@ class _Input:
 
     def _sampled(self) -> pa.Table:
         """The readings of samples: ts, node, zone, free."""
-        rows = self._inside(self._tape.table("free_count"))
+        rows = self._inside(self.tape.table("free_count"))
         rows = rows.filter(pc.is_valid(rows["began"]))
         if len(rows):
             order = rows["page_order"].cast(pa.uint64())
@@ -163,19 +168,19 @@ class _Input:
             by_zone = rows.group_by(["ts", "node", "zone"], use_threads=False)
             summed = by_zone.aggregate([("free", "sum")])
             return summed.select(["ts", "node", "zone", "free_sum"]).rename_columns(_READING)
-        rows = self._inside(self._tape.table("sample"))
+        rows = self._inside(self.tape.table("sample"))
         rows = rows.filter(pc.and_(pc.equal(rows["name"], "free"), pc.is_valid(rows["zone"])))
         rows = rows.filter(pc.is_valid(rows["began"]))
         return rows.select(["ts", "node", "zone", "value"]).rename_columns(_READING)
 
     def _listed(self) -> tuple[pa.Array, pa.Array]:
         """The blocks on per-CPU lists at the start."""
-        rows = self._tape.table("pcp_page")
+        rows = self.tape.table("pcp_page")
         rows = rows.filter(pc.equal(rows["snapshot"], 0))
         return _column(rows, "pfn", pa.uint64()), _column(rows, "page_order", pa.uint8())
 
     def _about(self) -> dict[str, Any]:
-        tape = self._tape
+        tape = self.tape
         compacts = any(
             len(self._inside(pa.Table.from_batches([batch])))
             for batch in tape.batches("compaction", ["ts"])
@@ -203,6 +208,44 @@ class _Input:
         return found | self._facts
 
 
+class _Merged:
+    """A pass over `event`, merged with `compaction`; `batch` makes rows of their columns."""
+
+    def __init__(
+        self,
+        wanted: _Input,
+        made: Any,
+        batch: Callable[[int, dict[str, pa.Buffer]], pa.RecordBatch],
+    ) -> None:
+        self.wanted, self.made, self._batch = wanted, made, batch
+        self._room = _ROOM + 2 * wanted.tape.num_rows("zone")
+        self._compaction = filter(len, wanted.tape.batches("compaction", _COMPACTION))
+        self._given = self._next()
+
+    def _next(self) -> tuple[int, dict[str, Any]]:
+        """The number of rows of the next batch of compaction, and its columns; 0 at its end."""
+        rows = next(self._compaction, None)
+        return (rows.num_rows, buffers_of(rows)) if rows else (0, {})
+
+    def _rows(self, nr: int, columns: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        while True:
+            out = {name: values(self._room, width) for name, width in _WIDTHS.items()}
+            out |= {name: bitmap(self._room) for name in _BITS}
+            found, *used = self.made.read(nr, columns, *self._given, self._room, out)
+            if found:
+                yield self._batch(found, out)
+            if used[1]:
+                self._given = self._next()
+            if used[0] or not (found or used[1]):
+                return
+
+    def read(self, events: Events) -> Iterator[pa.RecordBatch]:
+        return self._rows(events.nr, events.buffers)
+
+    def end(self) -> Iterator[pa.RecordBatch]:
+        return self._rows(0, {})
+
+
 class ZoneFree(SequenceDataset):
     """Free pages after each change: view zone_free."""
 
@@ -228,57 +271,35 @@ class ZoneFree(SequenceDataset):
     _ONLY_LOCKED: ClassVar[bool] = False  # rows only if the tape has an alloc_zone_locked
 
     def _found(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of a pass; a pass before it finds the errors if the columns have some."""
+        if self._ONLY_LOCKED and not self._found_errors(_Input(self.tape, self._span)).locked:
+            return
+        yield from super()._found(columns)
+
+    def _begun(self, columns: list[str], most: int) -> Pass:
+        """A pass; a pass before it finds the errors if the columns have some."""
         wanted = _Input(self.tape, self._span)
         errors = None
-        if self._ONLY_LOCKED or any("error" in n or "widest" in n for n in columns):
+        if any("error" in n or "widest" in n for n in columns):
             errors = self._found_errors(wanted)
-            if self._ONLY_LOCKED and not errors.locked:
-                return
-        for nr, out in self._merged(self._made(wanted, self._ROWS)):
-            yield self._batch(wanted, errors, nr, out, columns)
+        made = self._made(wanted, self._ROWS, most)
+        return _Merged(wanted, made, partial(self._batch, wanted, errors, columns=columns))
 
     def _moments(self) -> pa.Table:
         """The times of the rows, if they are given: column ts."""
         return _TS.empty_table()
 
-    def _made(self, wanted: _Input, rows: str) -> Any:
-        given = wanted.given(self._moments())
-        return _sequence.ZoneFree(self._kinds, given, rows, query_memory.of_duckdb())
-
-    def _merged(self, made: Any) -> Iterator[tuple[int, dict[str, pa.Buffer]]]:
-        """The rows of a pass, batch by batch: their number and columns."""
-        room = _ROOM + 2 * self.tape.num_rows("zone")
-        batches = (
-            filter(len, self.tape.batches("event", list(self.names))),
-            filter(len, self.tape.batches("compaction", _COMPACTION)),
-        )
-        at = [self._given(one) for one in batches]
-        while True:
-            out = {name: values(room, width) for name, width in _WIDTHS.items()}
-            out |= {name: bitmap(room) for name in _BITS}
-            nr, *used_up = made.read(*at[0], *at[1], room, out)
-            if nr:
-                yield nr, out
-            for i, used in enumerate(used_up):
-                if used:
-                    at[i] = self._given(batches[i])
-            if not nr and not any(used_up):
-                return
-
-    @staticmethod
-    def _given(batches: Iterator[pa.RecordBatch]) -> tuple[int, dict[str, Any]]:
-        """The number of rows of the next batch, and its columns; 0 after the last one."""
-        batch = next(batches, None)
-        return (batch.num_rows, buffers_of(batch)) if batch else (0, {})
+    def _made(self, wanted: _Input, rows: str, most: int) -> Any:
+        return _sequence.ZoneFree(self._kinds, wanted.given(self._moments()), rows, most)
 
     def _found_errors(self, wanted: _Input) -> _Errors:
         """The errors, of a pass of their own unless another view of the events has made one."""
         span, errors = _known.get(self.tape, (None, None))
         if errors is None or span != self._span:
-            made = self._made(wanted, "none")
-            for _ in self._merged(made):
-                pass
+            made = self._made(wanted, "none", query_memory.of_duckdb())
+            merged = _Merged(wanted, made, partial(self._batch, wanted, None, columns=[]))
+            for rows in filter(len, self.tape.batches("event", list(self.names))):
+                any(merged.read(Events(rows)))
+            any(merged.end())
             return self._errors(made, wanted)
         return errors
 
@@ -302,6 +323,7 @@ class ZoneFree(SequenceDataset):
         errors: _Errors | None,
         nr: int,
         out: dict[str, pa.Buffer],
+        *,
         columns: list[str],
     ) -> pa.RecordBatch:
         """The rows as a batch with these columns."""
@@ -332,26 +354,45 @@ class ZoneFree(SequenceDataset):
         return pa.RecordBatch.from_arrays([makers[name]() for name in columns], schema=schema)
 
 
+# The columns of a count at a moment, before the errors are known.
+_AT_MOMENT = pa.schema(
+    [("ts", pa.uint64()), ("free", pa.int64()), ("place", pa.uint32()), ("number", pa.uint32())]
+)
+
+
+def _copied(nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
+    """The first rows of the columns of a moment, whose memory is much larger."""
+    found = [
+        pa.py_buffer(out[field.name].slice(0, nr * field.type.byte_width).to_pybytes())
+        for field in _AT_MOMENT
+    ]
+    arrays = [
+        pa.Array.from_buffers(field.type, nr, [None, buffer])
+        for field, buffer in zip(_AT_MOMENT, found, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=_AT_MOMENT)
+
+
 class _FreeAt(KeptDataset, ZoneFree):
     """Free pages at some moments, in one row for each zone."""
 
     schema = pa.schema([ZoneFree.schema.field(i) for i in range(7)])
 
-    def _held(self, most: int) -> pa.Table | None:
+    def begun_to_keep(self, most: int) -> Pass:
         wanted = _Input(self.tape, self._span)
-        made = self._made(wanted, self._ROWS)
-        parts, total = [], 0
-        for nr, out in self._merged(made):
-            total += nr
-            if total > most:
-                return None
-            used = {name: out[name].slice(0, nr * width) for name, width in _AT_MOMENT.items()}
-            parts.append((nr, {name: pa.py_buffer(one.to_pybytes()) for name, one in used.items()}))
-        errors, names = self._errors(made, wanted), self.schema.names
-        if self._ONLY_LOCKED and not errors.locked:
-            parts = []
-        batches = (self._batch(wanted, errors, *part, names) for part in parts)
-        return pa.Table.from_batches(batches, self.schema)
+        return _Merged(wanted, self._made(wanted, self._ROWS, most), _copied)
+
+    def finished(self, made: Pass, parts: list[pa.RecordBatch]) -> pa.Table:
+        """The errors are known at the end."""
+        assert isinstance(made, _Merged)
+        errors = self._errors(made.made, made.wanted)
+        rows = pa.Table.from_batches(parts, _AT_MOMENT)
+        if not len(rows) or (self._ONLY_LOCKED and not errors.locked):
+            return self.schema.empty_table()
+        out = {name: rows[name].combine_chunks().buffers()[1] for name in _AT_MOMENT.names}
+        columns = self.schema.names
+        batch = self._batch(made.wanted, errors, len(rows), out, columns=columns)
+        return pa.Table.from_batches([batch])
 
 
 class FreeAtFailure(_FreeAt):

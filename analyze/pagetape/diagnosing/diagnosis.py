@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pagetape.answer import amount
+from pagetape.asking import query
 from pagetape.asking.database import Database, KeepingDatabase
 from pagetape.diagnosing import (
     compaction,
@@ -81,6 +82,11 @@ class Diagnosis:
         return f"No disease: {answered} answered, nothing above its threshold{blind}."
 
 
+def queries() -> list[query.Query]:
+    """The internal queries that a diagnosis asks."""
+    return [q for name, q in query.internal().items() if name.startswith("diagnose.")]
+
+
 def _diagnose(tape: Tape, database: Database) -> Diagnosis:
     case = Case(tape, database)
     examined = worst_first([question(case) for question in _QUESTIONS])
@@ -96,7 +102,7 @@ def diagnose(tape: Tape, database: Database | None = None) -> Diagnosis:
     """
     if database is not None:
         return _diagnose(tape, database)
-    with KeepingDatabase([tape]) as own:
+    with KeepingDatabase([tape], queries()) as own:
         return _diagnose(tape, own)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pagetape.asking import query
 from pagetape.asking.comparison import Side
 from pagetape.asking.database import KeepingDatabase
-from pagetape.diagnosing.diagnosis import Diagnosis, diagnose
+from pagetape.diagnosing.diagnosis import Diagnosis, diagnose, queries
 from pagetape.schemas.tape import Tape
 from pagetape.tapes.info import describe
 
@@ -54,8 +54,11 @@ def subject(tape: Tape, label: str, side: Side, interval_ms: int) -> Subject:
         "zone_lock",
         "loss",
     )
-    with KeepingDatabase([tape]) as db:
-        reports = query.reports()
+    reports = query.reports()
+    asked = [reports[name] for name in (*plain, "extfrag.by_stack")]
+    if side.run is None:
+        asked += queries()
+    with KeepingDatabase([tape], asked) as db:
         answers = {name: db.run(reports[name]).objects() for name in plain}
         top = {"top": STACKS}
         answers["extfrag.by_stack"] = db.run(reports["extfrag.by_stack"], top).objects()

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How often a command decodes all events of a tape: each time takes as long as the longest pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagetape import cli
+from pagetape.schemas.tape import Tape
+
+PRESSURE = Path(__file__).parents[1] / "demo/pressure.tape"
+PARTS = 64  # of a batch: DuckDB reads a few batches ahead where it needs only the first
+
+
+@pytest.fixture
+def scans(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows by one with each scan of `event` that comes to its end."""
+    ended: list[int] = []
+    read = Tape.batches
+
+    def batches(tape: Tape, name: str, columns: Any = None) -> Iterator[Any]:
+        if name != "event":
+            yield from read(tape, name, columns)
+            return
+        for batch in read(tape, name, columns):
+            size = batch.num_rows // PARTS + 1
+            yield from (batch.slice(at, size) for at in range(0, batch.num_rows, size))
+        ended.append(1)
+
+    monkeypatch.setattr(Tape, "batches", batches)
+    return ended
+
+
+@pytest.mark.parametrize(
+    ("command", "most"),
+    [
+        ("diagnose", 2),
+        ("html -o page.html", 8),
+        ("report alloc.failures", 1),
+        ("report thp.failures", 1),
+        ("report reclaim.min_free", 2),
+        ("report extfrag.zones_over_time", 2),
+    ],
+)
+def test_a_command_decodes_all_events_so_many_times(
+    command: str,
+    most: int,
+    scans: list[int],
+    tmp_path: Path,
+) -> None:
+    words = [str(tmp_path / word) if word == "page.html" else word for word in command.split()]
+    assert cli.run([*words, str(PRESSURE)]) == 0
+    assert 0 < len(scans) <= most
