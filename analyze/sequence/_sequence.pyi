@@ -31,7 +31,7 @@ class ListDemand:
 class ZoneFree:
     def __init__(self, kinds: dict[str, Any], given: dict[str, Any], rows: str, most: int) -> None:
         """`given`: a struct zone_free_input, by names; tables are tuples of a number and buffers.
-        `rows`: none, changes, failures or moments. `most`: bytes."""
+        `rows`: none, changes, failures, moments or low. `most`: bytes."""
     def read(
         self,
         nr: int,

@@ -133,6 +133,7 @@ cdef extern from "zone_free.h" nogil:
         ROWS_CHANGES
         ROWS_FAILURES
         ROWS_MOMENTS
+        ROWS_LOW
     struct zone_free_input:
         size_t nr_ranges
         const uint64_t *range_start
@@ -148,6 +149,7 @@ cdef extern from "zone_free.h" nogil:
         const uint64_t *listed_pfn
         const uint8_t *listed_order
         size_t nr_places
+        const int64_t *low
         uint8_t extfrag
         uint8_t isolate_freepages
         uint8_t fast_isolate_freepages
@@ -176,6 +178,7 @@ cdef extern from "zone_free.h" nogil:
         int64_t *free
         uint32_t *place
         uint32_t *number
+        uint32_t *changes
         uint8_t *reading
         uint64_t *before_ts
         int64_t *before_free
@@ -382,6 +385,7 @@ cdef zone_free_out changes_of(size_t room, dict columns):
     rows.free = <int64_t *>address(columns["free"])
     rows.place = <uint32_t *>address(columns["place"])
     rows.number = <uint32_t *>address(columns["number"])
+    rows.changes = <uint32_t *>address(columns["changes"])
     rows.reading = <uint8_t *>address(columns["reading"])
     rows.before_ts = <uint64_t *>address(columns["before_ts"])
     rows.before_free = <int64_t *>address(columns["before_free"])
@@ -412,7 +416,8 @@ cdef class ZoneFree:
         wanted.nr_listed, pfns, orders = given["listed"]
         wanted.listed_pfn = <const uint64_t *>address(pfns)
         wanted.listed_order = <const uint8_t *>address(orders)
-        wanted.nr_places = given["places"]
+        wanted.nr_places, low = given["places"]
+        wanted.low = <const int64_t *>address(low)
         wanted.extfrag = kinds["alloc_extfrag"]
         compaction = given["compaction"]
         wanted.isolate_freepages = compaction["isolate_freepages"]
@@ -426,7 +431,7 @@ cdef class ZoneFree:
         wanted.unseen = given["unseen"]
         wanted.rows = {
             "none": ROWS_NONE, "changes": ROWS_CHANGES,
-            "failures": ROWS_FAILURES, "moments": ROWS_MOMENTS,
+            "failures": ROWS_FAILURES, "moments": ROWS_MOMENTS, "low": ROWS_LOW,
         }[rows]
         if zone_free_open(&self.pass_, kinds_of(kinds), &wanted, most) < 0:
             raise MemoryError

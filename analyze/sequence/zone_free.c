@@ -23,6 +23,11 @@ struct place {
 	uint32_t last_number;
 	bool last_reading;
 	bool has_last;
+	uint32_t changes; /* without a row */
+	/* The lowest count since the reading, of those without a row. */
+	uint64_t lowest_ts;
+	int64_t lowest_free;
+	bool has_lowest;
 };
 
 /* The last alloc_zone_locked or alloc_extfrag of a CPU. */
@@ -43,7 +48,7 @@ struct zone_free {
 	size_t reading, moment, event, row; /* the next ones; `row`: of the compaction batch */
 	uint64_t failed_ts;
 	bool failed;       /* a request failed at failed_ts, without rows so far */
-	size_t next_place; /* of the rows of a moment */
+	size_t next_place; /* of the rows of a moment, or of the end */
 	bool locked, counted;
 	struct taken taken[CPUS];
 };
@@ -116,6 +121,15 @@ void zone_free_close(struct zone_free *z)
 	free(z);
 }
 
+static void note_last(struct place *p, uint64_t ts, bool reading)
+{
+	p->last_ts = ts;
+	p->last_free = p->free;
+	p->last_number = p->number;
+	p->last_reading = reading;
+	p->has_last = true;
+}
+
 /* A row of the place as it is now. */
 static size_t put_row(const struct zone_free *z, struct zone_free_out *out, size_t at,
 		      uint32_t place, uint64_t ts, bool reading)
@@ -126,6 +140,7 @@ static size_t put_row(const struct zone_free *z, struct zone_free_out *out, size
 	out->free[at] = p->free;
 	out->place[at] = place;
 	out->number[at] = p->number;
+	out->changes[at] = p->changes + 1;
 	out->before_ts[at] = p->last_ts;
 	out->before_free[at] = p->last_free;
 	out->before_number[at] = p->last_number;
@@ -135,11 +150,48 @@ static size_t put_row(const struct zone_free *z, struct zone_free_out *out, size
 		set_valid(out->before_reading, at);
 	if (p->has_last)
 		set_valid(out->has_before, at);
-	p->last_ts = ts;
-	p->last_free = p->free;
-	p->last_number = p->number;
-	p->last_reading = reading;
-	p->has_last = true;
+	p->changes = 0;
+	note_last(p, ts, reading);
+	return at + 1;
+}
+
+/* The same if the count is low; otherwise notes the lowest. */
+static size_t put_if_low(const struct zone_free *z, struct zone_free_out *out, size_t at,
+			 uint32_t place, uint64_t ts)
+{
+	struct place *p = &z->places[place];
+	int64_t low = z->input.low[place];
+
+	if (p->free < low || (p->has_last && p->last_free < low))
+		return put_row(z, out, at, place, ts, false);
+	if (!p->has_lowest || p->free < p->lowest_free) {
+		p->lowest_ts = ts;
+		p->lowest_free = p->free;
+		p->has_lowest = true;
+	}
+	p->changes++;
+	note_last(p, ts, false);
+	return at;
+}
+
+/* The row of the lowest count since the reading, if it has none. */
+static size_t put_lowest(const struct zone_free *z, struct zone_free_out *out, size_t at,
+			 uint32_t place)
+{
+	struct place *p = &z->places[place];
+
+	if (!p->has_lowest)
+		return at;
+	out->ts[at] = p->lowest_ts;
+	out->free[at] = p->lowest_free;
+	out->place[at] = place;
+	out->number[at] = p->number;
+	out->changes[at] = p->changes;
+	out->before_ts[at] = 0;
+	out->before_free[at] = 0;
+	out->before_number[at] = 0;
+	p->changes = 0;
+	p->has_lowest = false;
 	return at + 1;
 }
 
@@ -159,6 +211,8 @@ static size_t change(struct zone_free *z, struct zone_free_out *out, size_t at, 
 		p->free = plus(p->free, pages);
 		if (z->input.rows == ROWS_CHANGES)
 			at = put_row(z, out, at, in->range_place[i], ts, false);
+		else if (z->input.rows == ROWS_LOW)
+			at = put_if_low(z, out, at, in->range_place[i], ts);
 	}
 	return at;
 }
@@ -169,13 +223,14 @@ static size_t read_reading(struct zone_free *z, struct zone_free_out *out, size_
 	size_t i = z->reading++;
 	struct place *p = &z->places[in->reading_place[i]];
 
+	at = put_lowest(z, out, at, in->reading_place[i]);
 	if (p->number) {
 		z->errors[p->number] = minus(p->free, in->reading_free[i]);
 		set_valid(z->has_error, p->number);
 	}
 	p->free = in->reading_free[i];
 	p->number = (uint32_t)z->reading;
-	if (in->rows == ROWS_CHANGES)
+	if (in->rows == ROWS_CHANGES || in->rows == ROWS_LOW)
 		at = put_row(z, out, at, in->reading_place[i], in->reading_ts[i], true);
 	return at;
 }
@@ -332,6 +387,14 @@ static bool put_moments(struct zone_free *z, uint64_t ts, bool end, struct zone_
 	return true;
 }
 
+/* At the end: the lowest counts since the last readings, as far as there is room. */
+static size_t put_last(struct zone_free *z, struct zone_free_out *out, size_t at)
+{
+	for (; z->next_place < z->input.nr_places && at < out->room; z->next_place++)
+		at = put_lowest(z, out, at, (uint32_t)z->next_place);
+	return at;
+}
+
 static bool is_in(const struct sequence_kinds *k, uint64_t ts)
 {
 	return ts >= k->first_ts && ts < k->end_ts;
@@ -340,8 +403,8 @@ static bool is_in(const struct sequence_kinds *k, uint64_t ts)
 long zone_free_read(struct zone_free *z, const struct sequence_events *e,
 		    const struct zone_free_compaction *c, struct zone_free_out *out)
 {
-	/* One input changes each range at most twice. */
-	size_t most = 2 * z->input.nr_ranges + 1;
+	/* One input changes each range at most twice; a reading gives two rows. */
+	size_t most = 2 * z->input.nr_ranges + 2;
 	size_t at = 0;
 
 	while (at + most <= out->room) {
@@ -381,7 +444,7 @@ long zone_free_read(struct zone_free *z, const struct sequence_events *e,
 		else if (row)
 			found = read_compaction(z, c, out, at);
 		else
-			break;
+			return (long)put_last(z, out, at);
 		if (found < 0)
 			return found;
 		at = (size_t)found;

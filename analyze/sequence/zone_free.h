@@ -15,6 +15,12 @@ enum zone_free_rows {
 	ROWS_CHANGES,  /* one for each reading and each event that changes a place */
 	ROWS_FAILURES, /* one for each place and each time at which a request failed */
 	ROWS_MOMENTS,  /* one for each place and each given time */
+	/*
+	 * Those of ROWS_CHANGES that are readings, that are below `low` or follow such a row,
+	 * or that are the lowest of their place between two readings. The last ones come late, and
+	 * without before_*.
+	 */
+	ROWS_LOW,
 };
 
 struct zone_free_input {
@@ -35,6 +41,7 @@ struct zone_free_input {
 	const uint64_t *listed_pfn;
 	const uint8_t *listed_order;
 	size_t nr_places;
+	const int64_t *low;        /* by place, for ROWS_LOW */
 	uint8_t extfrag;           /* index of the label of `kind` */
 	uint8_t isolate_freepages; /* indices of labels of compaction's `kind` */
 	uint8_t fast_isolate_freepages;
@@ -73,7 +80,8 @@ struct zone_free_out {
 	int64_t *free;
 	uint32_t *place;
 	uint32_t *number;
-	uint8_t *reading; /* bitmap: the row is a reading */
+	uint32_t *changes; /* the row, and those of its place since the row before that have none */
+	uint8_t *reading;  /* bitmap: the row is a reading */
 	uint64_t *before_ts;
 	int64_t *before_free;
 	uint32_t *before_number;

@@ -238,7 +238,7 @@ def has_error(row: Row) -> bool:
 
 
 def _check(t: Row, tape: Tape, db: Database, span: Span | None) -> None:
-    begin, end = span.limits(*(tape.clock or (0, 0))) if span else (0, 1 << 62)
+    begin, end = span.limits(*tape.clock) if span and tape.clock else (0, 1 << 62)
     rows = count(t, tape, begin, end)
     widest = {
         zone: max(
@@ -274,6 +274,9 @@ def _check(t: Row, tape: Tape, db: Database, span: Span | None) -> None:
         if row["page_order"] is not None and any(e["kind"] == "alloc_zone_locked" for e in events)
     }
     kswapd = {ts for ts in t["kswapd"] if begin <= ts < end}
+    lowest = [r["free"] for r in rows if not r["reading"]]
+    low = db.ask("SELECT sum(changes), min(free_pages) FILTER (NOT reading) FROM sequence_low_free")
+    assert low.rows == [(len(rows) or None, min(lowest, default=None))]
     for view, moments in (("free_at_failure", failed), ("free_at_kswapd", kswapd)):
         columns = "zone, ts, free_pages, error_pages, widest_pages"
         assert asked(db, f"SELECT {columns} FROM {view}") == at(moments), view

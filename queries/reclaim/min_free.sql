@@ -71,9 +71,10 @@ bounded AS (
     SELECT
         tape,
         node,
-        zone,
+        zone::VARCHAR AS zone,
         ts,
         free_pages,
+        changes,
         error_pages,
         coalesce(widest_pages, 0) AS widest,
         if(reading, 0, coalesce(error_pages, -widest)) AS error_here,
@@ -81,7 +82,7 @@ bounded AS (
         free_pages - if(reading, 0, greatest(coalesce(error_pages, widest), 0)) AS at_least,
         before_pages - if(before_reading, 0, least(coalesce(before_error_pages, -widest), 0)) AS before,
         ts - before_ts AS ns
-    FROM zone_free
+    FROM sequence_low_free
 ),
 
 point AS (
@@ -101,7 +102,7 @@ counted AS (
         any_value(wmark_high) AS wmark_high,
         any_value(every_min) AS every_min,
         any_value(near) AS near,
-        count(*) AS points,
+        sum(changes)::BIGINT AS points,
         max(abs(error_pages)) AS error_pages,
         min(free_pages) AS lowest_free,
         min(at_most) AS lowest_sure,

@@ -189,7 +189,8 @@ class _Keeper:
         """Keep the rows. An error is that of the dataset's own pass, if a query makes one."""
         try:
             for part in found():
-                self._parts.append(part)
+                # In memory of its size: a pass has room for a whole batch.
+                self._parts.append(part.take(pa.array(range(part.num_rows), pa.int64())))
                 self._left -= part.num_rows
         except (MemoryError, TapeError):
             self._left = -1

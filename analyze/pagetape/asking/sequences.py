@@ -16,7 +16,7 @@ from pagetape.asking.event_groups import EventGroups, Played
 from pagetape.asking.rare_events import RareEvents
 from pagetape.asking.sequence_dataset import KeptDataset, SequenceDataset, bitmap, values
 from pagetape.asking.tape_dataset import Filter, by_label, words_of
-from pagetape.asking.zone_free import FreeAtFailure, FreeAtKswapd, ZoneFree
+from pagetape.asking.zone_free import FreeAtFailure, FreeAtKswapd, LowFree, ZoneFree
 from pagetape.schemas import TABLES
 
 _MIGRATETYPE = TABLES["event"].column("migratetype")
@@ -158,4 +158,5 @@ SEQUENCES: dict[str, type[SequenceDataset]] = {
     "sequence_zone_free": ZoneFree,
     "sequence_free_at_failure": FreeAtFailure,
     "sequence_free_at_kswapd": FreeAtKswapd,
+    "sequence_low_free": LowFree,
 }

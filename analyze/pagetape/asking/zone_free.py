@@ -2,7 +2,7 @@
 """Free pages of each zone, counted from the events between readings of /proc: zone_free.h.
 
 The view zone_free has a row for each change. free_at_failure and free_at_kswapd have the count at
-some moments only, and their rows are kept for the next query.
+some moments only, and their rows are kept for the next query; so are the low counts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ALL_SEEN = "mm_compaction_fast_isolate_freepages"  # with it, all targets have 
 
 # Bytes of the columns of struct zone_free_out, and its bitmaps.
 _WIDTHS = {
-    "ts": 8, "free": 8, "place": 4, "number": 4,
+    "ts": 8, "free": 8, "place": 4, "number": 4, "changes": 4,
     "before_ts": 8, "before_free": 8, "before_number": 4,
 }  # fmt: skip
 _BITS = ("reading", "before_reading", "has_before")
@@ -122,6 +122,7 @@ class _Input:
         )
         self.reading_place = number[len(first) :]
         self.next_ts = _next(self.reading_place, ts.take(by_time))
+        self._low = self._marks(first, number.to_pylist())
         start = _column(first, "start_pfn", pa.uint64())
         self._tables = {
             "ranges": (start, pc.add(start, _column(first, "spanned", pa.uint64())), number),
@@ -173,6 +174,14 @@ class _Input:
         rows = rows.filter(pc.is_valid(rows["began"]))
         return rows.select(["ts", "node", "zone", "value"]).rename_columns(_READING)
 
+    def _marks(self, zones: pa.Table, places: list[int]) -> pa.Array:
+        """By place: no count that is at least so large is below a watermark of min_free."""
+        marks = pc.max_element_wise(zones["wmark_min"], zones["wmark_low"]).cast(pa.int64())
+        found = [0] * len(self.places.node)
+        for place, mark in zip(places, marks.to_pylist(), strict=False):
+            found[place] = max(found[place], mark)
+        return pa.array(found, pa.int64())
+
     def _listed(self) -> tuple[pa.Array, pa.Array]:
         """The blocks on per-CPU lists at the start."""
         rows = self.tape.table("pcp_page")
@@ -189,7 +198,7 @@ class _Input:
         labels = TABLES["compaction"].column("kind").labels
         starts = (row for row in tape.rows("snapshot") if row["snapshot"] == 0)
         return {
-            "places": len(self.places.node),
+            "places": (len(self._low), _buffer(self._low)),
             "compaction": {label: i for i, label in enumerate(labels)},
             "has_lists": pa.py_buffer(_lists(tape)),
             "fallback_is_page": fallback_unit.of_tape(tape) == "page",
@@ -349,47 +358,49 @@ class ZoneFree(SequenceDataset):
             "before_pages": lambda: array("before_free", pa.int64(), "has_before"),
             "before_error_pages": lambda: error(array("before_number", pa.uint32(), "has_before")),
             "before_reading": lambda: array("before_reading", pa.bool_(), "has_before"),
+            "changes": lambda: array("changes", pa.uint32()),
         }
         schema = pa.schema([self.schema.field(name) for name in columns])
         return pa.RecordBatch.from_arrays([makers[name]() for name in columns], schema=schema)
 
 
-# The columns of a count at a moment, before the errors are known.
-_AT_MOMENT = pa.schema(
-    [("ts", pa.uint64()), ("free", pa.int64()), ("place", pa.uint32()), ("number", pa.uint32())]
+# The columns of the rows before the errors are known.
+_RAW = pa.schema(
+    [
+        ("ts", pa.uint64()),
+        ("free", pa.int64()),
+        ("place", pa.uint32()),
+        ("number", pa.uint32()),
+        ("changes", pa.uint32()),
+        ("before_ts", pa.uint64()),
+        ("before_free", pa.int64()),
+        ("before_number", pa.uint32()),
+        *((name, pa.bool_()) for name in _BITS),
+    ]
 )
 
 
-def _copied(nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
-    """The first rows of the columns of a moment, whose memory is much larger."""
-    found = [
-        pa.py_buffer(out[field.name].slice(0, nr * field.type.byte_width).to_pybytes())
-        for field in _AT_MOMENT
-    ]
-    arrays = [
-        pa.Array.from_buffers(field.type, nr, [None, buffer])
-        for field, buffer in zip(_AT_MOMENT, found, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=_AT_MOMENT)
+def _raw(nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
+    arrays = [pa.Array.from_buffers(field.type, nr, [None, out[field.name]]) for field in _RAW]
+    return pa.RecordBatch.from_arrays(arrays, schema=_RAW)
 
 
 class _FreeAt(KeptDataset, ZoneFree):
-    """Free pages at some moments, in one row for each zone."""
+    """Rows of the count that are few. Their errors are known at the end of the pass."""
 
     schema = pa.schema([ZoneFree.schema.field(i) for i in range(7)])
 
     def begun_to_keep(self, most: int) -> Pass:
         wanted = _Input(self.tape, self._span)
-        return _Merged(wanted, self._made(wanted, self._ROWS, most), _copied)
+        return _Merged(wanted, self._made(wanted, self._ROWS, most), _raw)
 
     def finished(self, made: Pass, parts: list[pa.RecordBatch]) -> pa.Table:
-        """The errors are known at the end."""
         assert isinstance(made, _Merged)
         errors = self._errors(made.made, made.wanted)
-        rows = pa.Table.from_batches(parts, _AT_MOMENT)
+        rows = pa.Table.from_batches(parts, _RAW)
         if not len(rows) or (self._ONLY_LOCKED and not errors.locked):
             return self.schema.empty_table()
-        out = {name: rows[name].combine_chunks().buffers()[1] for name in _AT_MOMENT.names}
+        out = {name: rows[name].combine_chunks().buffers()[1] for name in _RAW.names}
         columns = self.schema.names
         batch = self._batch(made.wanted, errors, len(rows), out, columns=columns)
         return pa.Table.from_batches([batch])
@@ -416,3 +427,13 @@ class FreeAtKswapd(_FreeAt):
             for batch in self.tape.batches("reclaim", ["ts", "kind"])
         )
         return pa.Table.from_batches(found, _TS)
+
+
+class LowFree(_FreeAt):
+    """The rows of view zone_free that report reclaim.min_free needs: ROWS_LOW in zone_free.h.
+
+    `changes` is the number of rows of zone_free that a row stands for.
+    """
+
+    schema = pa.schema([*ZoneFree.schema, pa.field("changes", pa.uint32(), nullable=False)])
+    _ROWS = "low"

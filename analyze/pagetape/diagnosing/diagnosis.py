@@ -83,8 +83,9 @@ class Diagnosis:
 
 
 def queries() -> list[query.Query]:
-    """The internal queries that a diagnosis asks."""
-    return [q for name, q in query.internal().items() if name.startswith("diagnose.")]
+    """The queries that a diagnosis asks."""
+    own = [q for name, q in query.internal().items() if name.startswith("diagnose.")]
+    return [*own, query.reports()["reclaim.min_free"]]
 
 
 def _diagnose(tape: Tape, database: Database) -> Diagnosis:
