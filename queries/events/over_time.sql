@@ -22,7 +22,7 @@ slice AS (
     FROM machine
     WHERE replayed
         OR tape IN (SELECT tape FROM tracepoint WHERE name IN ('mm_page_alloc', 'mm_page_free', 'mm_page_alloc_zone_locked', 'mm_page_pcpu_drain'))
-        OR tape IN (SELECT DISTINCT tape FROM event)
+        OR EXISTS (FROM event)
 ),
 
 counted AS (

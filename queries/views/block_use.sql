@@ -65,15 +65,10 @@ touched AS (
                 ((e.pfn + (1 << e.page_order::INTEGER) - 1) >> m.pageblock_order)::BIGINT + 1
             )) AS number,
             1 << least(e.page_order::INTEGER, m.pageblock_order) AS pages
-        FROM event AS e
+        FROM sequence_rare_event AS e
         JOIN between AS n ON n.tape = e.tape AND e.ts >= n.from_ts AND e.ts <= n.to_ts
         JOIN machine AS m ON m.tape = e.tape
         WHERE e.kind IN ('alloc', 'free') AND e.pfn IS NOT NULL AND e.page_order < 20
-          -- Few events are near a snapshot: a join by ranges would hold all.
-          AND (
-                e.ts <= (SELECT max(to_ts) FROM between WHERE snapshot = 0)
-                OR e.ts >= (SELECT min(from_ts) FROM between WHERE snapshot > 0)
-          )
     )
     GROUP BY tape, snapshot, number
 ),

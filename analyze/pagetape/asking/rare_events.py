@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The events of a tape that few events are: fallbacks and failed requests."""
+"""Few events of a tape that many queries want: rows of `event`."""
 
 from __future__ import annotations
 
@@ -10,30 +10,46 @@ import pyarrow.compute as pc
 
 from pagetape.asking.sequence_dataset import Events, KeptDataset, Pass
 from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape
 
 _EVENT = TABLES["event"]
 _ALLOC, _EXTFRAG = map(_EVENT.column("kind").labels.index, ("alloc", "alloc_extfrag"))
 
 
 class RareEvents(KeptDataset):
-    """Fallbacks, and allocations without a page: rows of `event`."""
+    """Fallbacks, allocations without a page, and events near snapshots.
+
+    An event is near a snapshot if it lies between the readings of the lists and of the page flags.
+    """
 
     names = tuple(column.name for column in _EVENT.columns)
     schema = _EVENT.arrow
 
     def _begun(self, columns: list[str], most: int) -> Pass:  # noqa: ARG002
-        return _Rare(columns)
+        return _Rare(columns, _near(self.tape))
+
+
+def _near(tape: Tape) -> list[tuple[int, int]]:
+    """The first and the last time between the readings of each snapshot."""
+    rows = tape.table("pageblock").select(["ts", "flags_ts"])
+    rows = rows.filter(pc.is_valid(rows["flags_ts"])).group_by(["ts", "flags_ts"]).aggregate([])
+    return [(min(times), max(times)) for times in zip(*rows.to_pydict().values(), strict=True)]
 
 
 class _Rare:
-    def __init__(self, columns: list[str]) -> None:
-        self._columns = columns
+    def __init__(self, columns: list[str], near: list[tuple[int, int]]) -> None:
+        self._columns, self._near = columns, near
 
     def read(self, events: Events) -> Iterator[pa.RecordBatch]:
         kind, pfn = events.rows["kind"].indices, events.rows["pfn"]
         rare = pc.equal(kind, _EXTFRAG)
         if pfn.null_count:
             rare = pc.or_(rare, pc.and_(pc.equal(kind, _ALLOC), pc.is_null(pfn)))
+        ts = events.rows["ts"]
+        first, last = pc.min_max(ts).as_py().values()
+        for since, until in self._near:
+            if first <= until and last >= since:
+                rare = pc.or_(rare, pc.and_(pc.greater_equal(ts, since), pc.less_equal(ts, until)))
         if rare.true_count:
             yield events.rows.select(self._columns).filter(rare)
 
