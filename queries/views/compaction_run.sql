@@ -15,6 +15,8 @@
 -- Isolations and migrations outside of a run (alloc_contig_range, NUMA balancing) are no rows here: see
 -- contiguous_request.
 --
+-- Rows: few
+--
 -- Columns:
 --   tape        VARCHAR   Name of the tape.
 --   pid         INTEGER   Thread.

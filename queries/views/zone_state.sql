@@ -5,6 +5,8 @@
 -- HIGHATOMIC pages come from /proc/zoneinfo, otherwise from the lists by migratetype; a zone that has no such pageblock has none.
 -- All others are null: unknown.
 --
+-- Rows: few
+--
 -- Columns:
 --   tape                 VARCHAR    Name of the tape.
 --   snapshot             USMALLINT  Number of the snapshot; null between snapshots.
