@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { FIRST_GROUPS = 1 << 12, CPUS = 1 << 16 };
 
@@ -55,6 +56,7 @@ struct event_groups {
 	size_t nr;
 	size_t most;   /* groups */
 	size_t ending; /* next one of event_groups_end() */
+	struct group *last[1 << 8]; /* of each kind: events alike follow each other */
 	/* Of each CPU: bit 0, the last request took a page from the zone; bit 1, the last free gave
 	 * one. */
 	uint8_t moved[CPUS];
@@ -116,6 +118,7 @@ static int grow(struct event_groups *g)
 	free(g->groups);
 	g->groups = groups;
 	g->capacity = capacity;
+	memset(g->last, 0, sizeof(g->last));
 	return 0;
 }
 
@@ -183,10 +186,15 @@ static struct group *find(struct event_groups *g, const struct key *key)
 		(uint64_t)key->cpu << 48 | (uint64_t)key->bits << 32 | (uint64_t)key->kind << 16 |
 			(uint64_t)key->page_order << 8 | key->migratetype,
 	};
-	struct group *group = group_of(g->groups, g->capacity, words);
+	struct group *group = g->last[key->kind];
 
-	if (group->events)
+	if (group && group->words[0] == words[0] && group->words[1] == words[1])
 		return group;
+	group = group_of(g->groups, g->capacity, words);
+	if (group->events) {
+		g->last[key->kind] = group;
+		return group;
+	}
 	if (4 * (g->nr + 1) > 3 * g->capacity) {
 		if (grow(g))
 			return NULL;
