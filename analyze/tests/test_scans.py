@@ -13,7 +13,7 @@ from pagetape import cli
 from pagetape.schemas.tape import Tape
 
 PRESSURE = Path(__file__).parents[1] / "demo/pressure.tape"
-PARTS = 64  # of a batch: DuckDB reads a few batches ahead where it needs only the first
+PARTS = 32  # of a batch: DuckDB reads a few batches ahead where it needs only the first
 
 
 @pytest.fixture
@@ -36,22 +36,22 @@ def scans(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("command", "most"),
+    ("command", "nr"),
     [
-        ("diagnose", 2),
-        ("html -o page.html", 8),
+        ("diagnose", 1),
+        ("html -o page.html", 2),
         ("report alloc.failures", 1),
         ("report thp.failures", 1),
-        ("report reclaim.min_free", 2),
+        ("report reclaim.min_free", 1),
         ("report extfrag.zones_over_time", 2),
     ],
 )
 def test_a_command_decodes_all_events_so_many_times(
     command: str,
-    most: int,
+    nr: int,
     scans: list[int],
     tmp_path: Path,
 ) -> None:
     words = [str(tmp_path / word) if word == "page.html" else word for word in command.split()]
     assert cli.run([*words, str(PRESSURE)]) == 0
-    assert 0 < len(scans) <= most
+    assert len(scans) == nr

@@ -22,10 +22,10 @@ WITH counted AS (
         pid,
         kind,
         page_order,
-        (flags & 6) <> 0 AS in_interrupt,
-        count(*) AS nr,
-        count(pfn) << page_order::INTEGER AS pages
-    FROM event
+        in_interrupt,
+        sum(events)::BIGINT AS nr,
+        sum(events - without_page)::BIGINT << page_order::INTEGER AS pages
+    FROM event_group
     WHERE kind IN ('alloc', 'free')
     GROUP BY tape, pid, kind, page_order, in_interrupt
 )

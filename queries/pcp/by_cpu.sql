@@ -19,9 +19,9 @@ WITH counted AS (
         cpu,
         kind,
         percpu_refill IS TRUE AS refill,
-        count(*) AS nr,
-        count(*) << page_order::INTEGER AS pages
-    FROM event
+        sum(events)::BIGINT AS nr,
+        nr << page_order::INTEGER AS pages
+    FROM event_group
     WHERE kind IN ('alloc', 'alloc_zone_locked', 'pcpu_drain')
     GROUP BY cpu, kind, refill, page_order
 )

@@ -53,7 +53,13 @@ def metrics(tape: Tape, threads: int | None = None) -> Metrics:
     are cut off, the state at the end is that of a later moment, and left out.
     """
     with Database([tape], threads) as db:
-        return _by_name(tape, db.run(query.reports()["metrics"]))
+        return metrics_of(db)
+
+
+def metrics_of(database: Database) -> Metrics:
+    """metrics() of the one tape of a database."""
+    (tape,) = database.tapes
+    return _by_name(tape, database.run(query.reports()["metrics"]))
 
 
 def _by_name(tape: Tape, found: Answer) -> Metrics:

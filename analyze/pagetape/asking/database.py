@@ -33,6 +33,8 @@ import pyarrow as pa
 
 from pagetape.answer import Answer
 from pagetape.asking import query, query_memory
+from pagetape.asking.event_groups import EventGroups
+from pagetape.asking.only import Only
 from pagetape.asking.rare_events import RareEvents
 from pagetape.asking.sequence_dataset import KeptDataset, SequenceDataset, SharedPass
 from pagetape.asking.sequences import SEQUENCES
@@ -283,7 +285,7 @@ class Database:
         threads: int | None = None,
         *,
         span: Span | None = None,
-        only: Mapping[tuple[int, str], str] | None = None,
+        only: Mapping[tuple[int, str], list[Only]] | None = None,
         unsafe: bool = False,
     ) -> None:
         """`unsafe`: statements may read and write files, load extensions and read Python variables;
@@ -384,7 +386,8 @@ class Database:
         """The rows of the last dataset, which has rows of that table, as far as they count."""
         tape, name = self._tapes[place]
         self._db.register(source, self._scanned[-1])
-        conditions = [self._when(table, tape), self._only.get((place, table.name), "")]
+        only = self._only.get((place, table.name), [])
+        conditions = [self._when(table, tape), *(condition.sql for condition in only)]
         where = " AND ".join(filter(None, conditions))
         return _select(table, source, name) + (f" WHERE {where}" if where else "")
 
@@ -394,6 +397,8 @@ class Database:
             if self._span is not None and tape.clock is not None:
                 span = self._span.limits(*tape.clock)
             found = kind(tape, span)
+            if isinstance(found, EventGroups):
+                found.only = self._only.get((i, "event"), [])
             if isinstance(found, KeptDataset):
                 self._shared[i].join(found)
             self._scanned.append(found)
@@ -591,10 +596,4 @@ class KeepingDatabase(Database):
     def __init__(self, tapes: Sequence[Tape], questions: Iterable[query.Query] = ()) -> None:
         """One pass over the events finds all kept rows that the `questions` read."""
         super().__init__(tapes)
-        texts = {view.name: view.sql for view in query.views()}
-        ahead, seen = [question.sql for question in questions], set[str]()
-        while ahead:
-            names = {*re.findall(r"\w+", ahead.pop())} - seen
-            seen |= names
-            ahead += [texts[name] for name in names & texts.keys()]
-        self._make(sorted(seen & SEQUENCES.keys()))
+        self._make(sorted(query.words(questions) & SEQUENCES.keys()))

@@ -3,13 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from pagetape import _sequence
-from pagetape.asking.sequence_dataset import KeptDataset, SequenceDataset, bitmap, values
+from pagetape.asking.only import Only
+from pagetape.asking.sequence_dataset import (
+    Events,
+    KeptDataset,
+    Pass,
+    SequenceDataset,
+    bitmap,
+    values,
+)
 from pagetape.schemas import TABLES
 from pagetape.tapes import played_span
 
@@ -47,11 +55,32 @@ class Played(SequenceDataset):
         yield pa.RecordBatch.from_pylist(rows, self.schema).select(columns)
 
 
+class _Part:
+    """A pass over the events that meet some conditions."""
+
+    def __init__(self, made: Pass, only: Sequence[Only]) -> None:
+        self._made, self._only = made, only
+
+    def read(self, events: Events) -> Iterator[pa.RecordBatch]:
+        rows = events.rows
+        for condition in self._only:
+            rows = condition.rows(rows)
+        return self._made.read(Events(rows))
+
+    def end(self) -> Iterator[pa.RecordBatch]:
+        return self._made.end()
+
+
 class EventGroups(KeptDataset):
     """Groups of events: view event_group."""
 
     names = tuple(column.name for column in _EVENT.columns)
     schema = pa.schema([(name, _type(name)) for name in (*_BITS, *_WIDTHS)])
+    only: Sequence[Only] = ()  # conditions on the events that count
+
+    def _begun(self, columns: list[str], most: int) -> Pass:
+        made = super()._begun(columns, most)
+        return _Part(made, self.only) if self.only else made
 
     def made(self, most: int) -> Any:
         tape = self.tape

@@ -17,8 +17,9 @@ import duckdb
 
 from pagetape.asking import needs
 from pagetape.asking.database import quoted
+from pagetape.asking.only import Only
 from pagetape.asking.query import ParameterError, Query, views
-from pagetape.asking.span import Span
+from pagetape.asking.span import NEVER, Span
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 
@@ -57,7 +58,7 @@ class Part:
     question: Query
     values: dict[str, Any]
     span: Span | None = None
-    only: dict[tuple[int, str], str] = field(default_factory=dict)  # by place of tape, and table
+    only: dict[tuple[int, str], list[Only]] = field(default_factory=dict)  # by place, table
     said: list[str] = field(default_factory=list)
 
 
@@ -101,7 +102,9 @@ def _has_time(q: Query) -> bool:
     known = {name: {c.name for c in table.columns} for name, table in TABLES.items()}
     known |= {view.name: {c.name for c in view.columns} for view in views()}
     read = [known[name] for name in needs.named(q.sql) if name in known.keys() - _NAMES]
-    return any({"ts", "from_ts"} & columns and "snapshot" not in columns for columns in read)
+    return any(
+        {"ts", "from_ts", "first_ts"} & columns and "snapshot" not in columns for columns in read
+    )
 
 
 def _time(found: Part, tapes: Sequence[Tape], filters: Filters) -> list[str]:
@@ -156,13 +159,12 @@ def _property(found: Part, tapes: Sequence[Tape], name: str, value: Any) -> list
         return [f"{column}::VARCHAR = {quoted(text)}"]
     for table in counted:
         for place, condition in enumerate(conditions):
-            before = found.only.get((place, table))
-            found.only[place, table] = f"{before} AND {condition}" if before else condition
+            found.only.setdefault((place, table), []).append(condition)
     found.said.append(f"only events of {name} {value}")
     return []
 
 
-def _conditions(tapes: Sequence[Tape], name: str, value: Any) -> list[str]:
+def _conditions(tapes: Sequence[Tape], name: str, value: Any) -> list[Only]:
     """The condition on events, for each tape; raises ParameterError if no tape has the value."""
     known: set[str] = set()
     found = []
@@ -173,35 +175,33 @@ def _conditions(tapes: Sequence[Tape], name: str, value: Any) -> list[str]:
             condition, names = _of_place(tape, name, value)
         known |= names
         found.append(condition)
-    if not any(found):
+    if not any(only.values or only.ranges for only in found):
         tape_names = ", ".join(str(tape.path) for tape in tapes)
         near = difflib.get_close_matches(str(value), known, n=5, cutoff=0.5)
         have = ", ".join(near or sorted(known)[:8]) or "none"
         raise ParameterError(f"no {name} '{value}' on {tape_names} (there are: {have})")
-    return [condition or "false" for condition in found]
+    return found
 
 
-def _of_task(tape: Tape, value: str) -> tuple[str, set[str]]:
+def _of_task(tape: Tape, value: str) -> tuple[Only, set[str]]:
     """Threads of that name, or the thread with that number."""
     rows = [(row["pid"], row["comm"]) for row in tape.rows("task")]
     pids = {pid for pid, comm in rows if comm == value}
     if not pids and value.isdecimal() and len(value) < 10:
         pids = {int(value)}
-    condition = f"pid IN ({', '.join(map(str, sorted(pids)))})" if pids else ""
-    return condition, {comm for _, comm in rows if comm is not None}
+    return Only("pid", tuple(sorted(pids))), {comm for _, comm in rows if comm is not None}
 
 
-def _of_place(tape: Tape, name: str, value: Any) -> tuple[str, set[str]]:
+def _of_place(tape: Tape, name: str, value: Any) -> tuple[Only, set[str]]:
     """Pages of a zone, or of a node: those within its pfns at the first snapshot."""
     wanted = value.upper() if name == "zone" else str(value)
     zones = [row for row in tape.rows("zone") if row["snapshot"] == 0 and row["spanned"]]
     ranges = [
-        f"pfn BETWEEN {row['start_pfn']} AND {row['start_pfn'] + row['spanned'] - 1}"
+        (row["start_pfn"], min(row["start_pfn"] + row["spanned"] - 1, NEVER))
         for row in zones
         if str(row[name]) == wanted
     ]
-    condition = f"({' OR '.join(ranges)})" if ranges else ""
-    return condition, {str(row[name]) for row in zones}
+    return Only("pfn", ranges=tuple(ranges)), {str(row[name]) for row in zones}
 
 
 # ---- order

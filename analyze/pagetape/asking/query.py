@@ -47,7 +47,7 @@ A parameter that is a number has a range; both limits are allowed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -234,6 +234,17 @@ def reports() -> dict[str, Query]:
 def views() -> tuple[Query, ...]:
     """The views that all queries can use."""
     return tuple(_tree(_queries().joinpath("views"), ""))
+
+
+def words(questions: Iterable[Query]) -> set[str]:
+    """The words of queries, and of the views that they name: all tables are among them."""
+    texts = {view.name: view.sql for view in views()}
+    ahead, found = [question.sql for question in questions], set[str]()
+    while ahead:
+        more = {*re.findall(r"\w+", ahead.pop())} - found
+        found |= more
+        ahead += [texts[name] for name in more & texts.keys()]
+    return found
 
 
 @cache

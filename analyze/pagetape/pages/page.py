@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from pagetape import answer
 from pagetape.answer import markup
 from pagetape.asking import policy_effect
-from pagetape.asking.comparison import compare
+from pagetape.asking.comparison import compare, metrics_of
 from pagetape.asking.database import labels
 from pagetape.pages import activity, address_map, fallbacks, fragmentation
 from pagetape.pages.contents import glossary, with_contents
 from pagetape.pages.document import document
 from pagetape.pages.section import columns
 from pagetape.pages.side_by_side import side_by_side
-from pagetape.pages.subject import Subject, subject
+from pagetape.pages.subject import Subject, opened, subject
 from pagetape.pages.takeaway import takeaway
 from pagetape.schemas.tape import Tape
 from pagetape.tapes.info import summary
@@ -83,13 +83,15 @@ def page(tapes: Sequence[Tape]) -> str:
 
     Raises TapeError for a replay of another recording than the first tape's.
     """
-    found = compare(tapes)
     seconds = max((summary(tape)["duration_s"] for tape in tapes), default=0.0)
     interval_ms = max(round(1000 * seconds / INTERVALS), 1)
-    subjects = [
-        subject(tape, label, side, interval_ms)
-        for tape, label, side in zip(tapes, labels(tapes), found.sides, strict=True)
-    ]
+    names, subjects = labels(tapes), []
+    with opened(tapes[0]) as db:
+        found = compare(tapes, recorded_metrics=metrics_of(db))
+        subjects.append(subject(db, names[0], found.sides[0], interval_ms))
+    for tape, name, side in zip(tapes[1:], names[1:], found.sides[1:], strict=True):
+        with opened(tape) as db:
+            subjects.append(subject(db, name, side, interval_ms))
     # A sample may be later than the last event.
     sampled = [
         row["at_s"] or 0.0

@@ -8,7 +8,7 @@ from typing import Any
 
 from pagetape.asking import query
 from pagetape.asking.comparison import Side
-from pagetape.asking.database import KeepingDatabase
+from pagetape.asking.database import Database, KeepingDatabase
 from pagetape.diagnosing.diagnosis import Diagnosis, diagnose, queries
 from pagetape.schemas.tape import Tape
 from pagetape.tapes.info import describe
@@ -38,41 +38,48 @@ class Subject:
         return "recorded" if self.side.run is None else f"tier {max(least, self.side.run['tier'])}"
 
 
-def subject(tape: Tape, label: str, side: Side, interval_ms: int) -> Subject:
-    plain = (
-        "extfrag.by_migratetype",
-        "extfrag.by_order",
-        "extfrag.by_task",
-        "extfrag.by_zone",
-        "frag.indices",
-        "frag.by_migratetype",
-        "frag.over_time",
-        "reclaim.summary",
-        "pcp.by_cpu",
-        "alloc.by_task",
-        "samples.rates",
-        "zone_lock",
-        "loss",
-    )
+_PLAIN = (
+    "extfrag.by_migratetype",
+    "extfrag.by_order",
+    "extfrag.by_task",
+    "extfrag.by_zone",
+    "frag.indices",
+    "frag.by_migratetype",
+    "frag.over_time",
+    "reclaim.summary",
+    "pcp.by_cpu",
+    "alloc.by_task",
+    "samples.rates",
+    "zone_lock",
+    "loss",
+)
+
+
+def opened(tape: Tape) -> KeepingDatabase:
+    """A database for subject(); the answers of the report `metrics` take no pass of their own."""
     reports = query.reports()
-    asked = [reports[name] for name in (*plain, "extfrag.by_stack")]
-    if side.run is None:
-        asked += queries()
-    with KeepingDatabase([tape], asked) as db:
-        answers = {name: db.run(reports[name]).objects() for name in plain}
-        top = {"top": STACKS}
-        answers["extfrag.by_stack"] = db.run(reports["extfrag.by_stack"], top).objects()
-        known = db.run(reports["frag.pageblocks"]).objects()
-        answers["frag.map"] = [
-            row | {"snapshot": nr}
-            for nr in sorted({row["snapshot"] for row in known})
-            for row in db.run(reports["frag.map"], {"width": BLOCKS, "snapshot": nr}).objects()
-        ]
-        for name in ("extfrag.over_time", "events.over_time"):
-            answers[name] = db.run(reports[name], {"interval_ms": interval_ms}).objects()
-        grid = {"interval_ms": interval_ms, "lines": GRID_LINES}
-        answers["fallback_grid"] = db.run(query.internal()["fallback_grid"], grid).objects()
-        lengths = query.internal()["list_lengths"]
-        answers["list_lengths"] = db.run(lengths, {"interval_ms": interval_ms}).objects()
-        found = diagnose(tape, db) if side.run is None else None
+    asked = [reports[name] for name in (*_PLAIN, "extfrag.by_stack", "metrics")]
+    return KeepingDatabase([tape], asked if "replay" in tape.facts else [*asked, *queries()])
+
+
+def subject(db: Database, label: str, side: Side, interval_ms: int) -> Subject:
+    """The answers about the one tape of `db`."""
+    (tape,) = db.tapes
+    reports = query.reports()
+    answers = {name: db.run(reports[name]).objects() for name in _PLAIN}
+    top = {"top": STACKS}
+    answers["extfrag.by_stack"] = db.run(reports["extfrag.by_stack"], top).objects()
+    known = db.run(reports["frag.pageblocks"]).objects()
+    answers["frag.map"] = [
+        row | {"snapshot": nr}
+        for nr in sorted({row["snapshot"] for row in known})
+        for row in db.run(reports["frag.map"], {"width": BLOCKS, "snapshot": nr}).objects()
+    ]
+    for name in ("extfrag.over_time", "events.over_time"):
+        answers[name] = db.run(reports[name], {"interval_ms": interval_ms}).objects()
+    grid = {"interval_ms": interval_ms, "lines": GRID_LINES}
+    answers["fallback_grid"] = db.run(query.internal()["fallback_grid"], grid).objects()
+    lengths = query.internal()["list_lengths"]
+    answers["list_lengths"] = db.run(lengths, {"interval_ms": interval_ms}).objects()
+    found = diagnose(tape, db) if side.run is None else None
     return Subject(label, describe(tape), side, answers, found)
