@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pagetape.asking import query, query_memory
+from pagetape.asking import query, query_memory, sequence_dataset
 from pagetape.asking.database import Database, KeepingDatabase
 from pagetape.asking.span import Span
 from pagetape.schemas.tape import Tape, TapeError, Writer
@@ -165,24 +165,66 @@ def test_pages_in_use_are_found_once_by_all_queries_of_a_command(tmp_path: Path)
         writer.rows("event", [row | {"ts": i, "pfn": i} for i in range(9)])
         writer.rows("event", [row | {"ts": 10, "pfn": 4, "kind": "free"}])
     tape = Tape(tmp_path / "t.tape")
-    passes = 0
-    read = tape.batches
-
-    def counted(name: str, columns: Any = None) -> Any:
-        nonlocal passes
-        passes += name == "event"
-        return read(name, columns)
-
-    tape.batches = counted  # type: ignore[method-assign]
+    passes = counted(tape)
     with Database([tape]) as db:
         columns = "* EXCLUDE (until_ts, freed, freed_before)"
         ended = "WHERE until_ts IS NULL ORDER BY pfn"
         wanted = db.ask(f"SELECT {columns} FROM page_use {ended}").rows
-        assert len(wanted) == 8 and passes == 1
+        assert len(wanted) == 8 and len(passes) == 1
         for _ in range(2):
             assert db.ask("SELECT * FROM page_in_use ORDER BY pfn").rows == wanted
-            assert passes == 2
+            assert len(passes) == 2
     with KeepingDatabase([tape]) as db:
         for _ in range(2):
             assert db.ask("SELECT count(*) FROM extfrag").rows == [(0,)]
-            assert passes == 3
+            assert len(passes) == 3
+
+
+def counted(tape: Tape) -> list[str]:
+    """Grows with each scan of the events."""
+    passes: list[str] = []
+    read = tape.batches
+
+    def batches(name: str, columns: Any = None) -> Any:
+        passes.extend([name] if name == "event" else [])
+        return read(name, columns)
+
+    tape.batches = batches  # type: ignore[method-assign]
+    return passes
+
+
+def test_rows_that_are_too_many_to_keep_leave_the_shared_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"cpu": 0, "pid": 1, "kind": "alloc", "flags": 0, "page_order": 0}
+    with Writer(tmp_path / "t.tape", {}) as writer:
+        writer.rows("event", [row | {"ts": i, "pfn": i or None} for i in range(9)])
+    tape = Tape(tmp_path / "t.tape")
+    passes = counted(tape)
+    monkeypatch.setattr(sequence_dataset, "_KEPT", 4)
+    questions = [query.reports()[name] for name in ("metrics", "pages.long_lived")]
+    with KeepingDatabase([tape], questions) as db:
+        for nr in (2, 3):  # the shared pass, and one for each query about pages
+            assert db.ask("SELECT count(pfn) FROM page_in_use").rows == [(8,)]
+            assert db.ask("SELECT sum(events)::INTEGER FROM event_group").rows == [(9,)]
+            assert len(passes) == nr
+
+
+def test_the_demand_of_lists_is_that_of_a_sum_over_the_rows(tmp_path: Path) -> None:
+    kinds, orders = ["alloc", "free", "pcpu_drain"], [0, 1, 3, 4, ORDER, None]
+    rows = [
+        {"ts": 1, "cpu": i % 5 % 3, "pid": 1, "kind": kinds[i % 7 % 3], "flags": 0}
+        | {"pfn": i if i % 11 else None, "page_order": orders[i % 13 % 6]}
+        for i in range(500)
+    ]
+    for i, row in enumerate(rows):
+        row["ts"] = 70_000 if i % 50 else 3_000_000
+    tape = written(tmp_path / "t.tape", rows, 64)
+    with Database([tape]) as db:
+        found = db.ask("SELECT cpu, bin, pages FROM sequence_list_demand ORDER BY cpu, bin").rows
+        wanted = db.ask(
+            "SELECT cpu, ts // 1000000, sum(if(kind = 'alloc', 1, -1) * (1 << page_order::INTEGER))"
+            " AS pages FROM event WHERE kind IN ('alloc', 'free') AND pfn IS NOT NULL"
+            f" AND page_order IN (0, 1, 2, 3, {ORDER}) GROUP BY ALL HAVING pages <> 0 ORDER BY ALL"
+        ).rows
+    assert found == wanted and len(found) > 20

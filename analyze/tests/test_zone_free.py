@@ -24,6 +24,7 @@ Row = dict[str, Any]
 HUGE = 9  # order of a pageblock
 PAGE, BLOCK, OLD = "6.12.30-test", "6.1.100-test", "4.19.1-test"  # fallbacks of; no high lists
 KINDS = ["alloc", "free", "free_batched", "alloc_zone_locked", "pcpu_drain", "alloc_extfrag"]
+LOW = 996  # pages
 ZONES = [("NORMAL", 0, 1024), ("MOVABLE", 1024, 3072), ("DMA", 512, 600)]  # DMA lies in NORMAL
 
 pfns = st.sampled_from([0, 4, 520, 1024, 1536, 9000])
@@ -90,7 +91,7 @@ def place(zone: str) -> Row:
 
 
 def write(path: Path, t: Row) -> Tape:
-    zeros = {**dict.fromkeys(TABLES["zone"].arrow.names, 0), "managed": 512}
+    zeros = {**dict.fromkeys(TABLES["zone"].arrow.names, 0), "managed": 512, "wmark_low": LOW}
     with Writer(path, {"kernel": t["kernel"], "pageblock_order": HUGE}) as tape:
         for snapshot, ts, free in ((0, 5, 1000), (1, 0, 900)):
             tape.rows(
@@ -233,6 +234,26 @@ def values(row: Row | None, names: tuple[str, ...]) -> tuple[Any, ...]:
     return tuple(row and row[name] for name in names)
 
 
+def low(rows: list[Row]) -> Iterator[tuple[Row, int]]:
+    """Readings, low counts, and the lowest other count of each interval, and how many each has."""
+    held: list[Row] = []
+    since = 0
+    for row in [*rows, {"reading": True, "zone": None}]:
+        begins = row["reading"]
+        if begins and held:
+            yield min(held, key=lambda r: r["free"]), since
+            held, since = [], 0
+        if row["zone"] is None:
+            return
+        before = row["before"]
+        if begins or row["free"] < LOW or (before and before["free"] < LOW):
+            yield row, since + 1
+            since = 0
+        else:
+            held.append(row)
+            since += 1
+
+
 def has_error(row: Row) -> bool:
     return row["error"] is not None
 
@@ -274,9 +295,11 @@ def _check(t: Row, tape: Tape, db: Database, span: Span | None) -> None:
         if row["page_order"] is not None and any(e["kind"] == "alloc_zone_locked" for e in events)
     }
     kswapd = {ts for ts in t["kswapd"] if begin <= ts < end}
-    lowest = [r["free"] for r in rows if not r["reading"]]
-    low = db.ask("SELECT sum(changes), min(free_pages) FILTER (NOT reading) FROM sequence_low_free")
-    assert low.rows == [(len(rows) or None, min(lowest, default=None))]
+    columns = "zone, ts, free_pages, reading, error_pages, next_ts, widest_pages, changes"
+    wanted = [(*values(r, _ROW), widest[r["zone"]], nr) for r, nr in low(rows)]
+    found = asked(db, f"SELECT {columns} FROM sequence_low_free")
+    assert found == sorted(wanted, key=repr)
+
     for view, moments in (("free_at_failure", failed), ("free_at_kswapd", kswapd)):
         columns = "zone, ts, free_pages, error_pages, widest_pages"
         assert asked(db, f"SELECT {columns} FROM {view}") == at(moments), view
