@@ -54,8 +54,8 @@ struct event_groups {
 	struct group *groups;
 	size_t capacity;
 	size_t nr;
-	size_t most;   /* groups */
-	size_t ending; /* next one of event_groups_end() */
+	size_t most;                /* groups */
+	size_t ending;              /* next one of event_groups_end() */
 	struct group *last[1 << 8]; /* of each kind: events alike follow each other */
 	/* Of each CPU: bit 0, the last request took a page from the zone; bit 1, the last free gave
 	 * one. */
