@@ -66,7 +66,7 @@ numbered AS (
         class,
         from_ts,
         until_ts,
-        count(*) FILTER (begins) OVER (PARTITION BY tape, pid ORDER BY from_ts, until_ts) AS number
+        count(if(begins, 1, NULL)) OVER (PARTITION BY tape, pid ORDER BY from_ts, until_ts) AS number
     FROM marked
 ),
 

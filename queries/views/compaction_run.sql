@@ -65,8 +65,9 @@ step AS (
         before AS (PARTITION BY tape, pid, daemon ORDER BY ts, "at", place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ),
 
+-- A count with FILTER over a window takes DuckDB seven times as long.
 numbered AS (
-    SELECT *, count(*) FILTER (begins) OVER (PARTITION BY tape, pid, daemon ORDER BY ts, "at", place ROWS UNBOUNDED PRECEDING) AS number
+    SELECT *, count(if(begins, 1, NULL)) OVER (PARTITION BY tape, pid, daemon ORDER BY ts, "at", place ROWS UNBOUNDED PRECEDING) AS number
     FROM step
 ),
 

@@ -53,7 +53,7 @@ marked AS (
 stall AS MATERIALIZED (
     SELECT tape, pid, min(from_ts) AS from_ts, max(until_ts) AS until_ts, (max(until_ts) - min(from_ts))::HUGEINT AS ns
     FROM (
-        SELECT *, count(*) FILTER (begins) OVER (PARTITION BY tape, pid ORDER BY from_ts, until_ts) AS number
+        SELECT *, count(if(begins, 1, NULL)) OVER (PARTITION BY tape, pid ORDER BY from_ts, until_ts) AS number
         FROM marked
     )
     GROUP BY tape, pid, number
