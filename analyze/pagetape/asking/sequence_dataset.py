@@ -34,6 +34,11 @@ def values(rows: int, width: int) -> pa.Buffer:
     return pa.allocate_buffer(max(rows, 1) * width)
 
 
+def copied(array: pa.Array) -> pa.Array:
+    """The values in memory of their own size, without an offset."""
+    return pa.concat_arrays([array, array[:0]])
+
+
 def buffers_of(batch: pa.RecordBatch) -> Buffers:
     """The buffers of a batch of events."""
     found = {}
@@ -41,7 +46,7 @@ def buffers_of(batch: pa.RecordBatch) -> Buffers:
         if isinstance(array, pa.DictionaryArray):
             array = array.indices
         if array.offset:
-            array = array.take(pa.array(range(len(array))))
+            array = copied(array)
         valid, values = array.buffers()
         found[name] = (valid if array.null_count else None, values)
     return found
@@ -189,8 +194,9 @@ class _Keeper:
         """Keep the rows. An error is that of the dataset's own pass, if a query makes one."""
         try:
             for part in found():
-                # In memory of its size: a pass has room for a whole batch.
-                self._parts.append(part.take(pa.array(range(part.num_rows), pa.int64())))
+                # Copied, because a pass has room for a whole batch.
+                columns = [copied(column) for column in part.columns]
+                self._parts.append(pa.RecordBatch.from_arrays(columns, schema=part.schema))
                 self._left -= part.num_rows
         except (MemoryError, TapeError):
             self._left = -1

@@ -24,6 +24,7 @@ from pagetape.asking.sequence_dataset import (
     SequenceDataset,
     bitmap,
     buffers_of,
+    copied,
     values,
 )
 from pagetape.schemas import TABLES
@@ -77,9 +78,7 @@ def _column(rows: pa.Table, name: str, of: pa.DataType) -> pa.Array:
 
 def _buffer(array: pa.Array) -> pa.Buffer | None:
     """The values, without an offset."""
-    if array.offset:
-        array = array.take(pa.array(range(len(array))))
-    buffer: pa.Buffer | None = array.buffers()[1]
+    buffer: pa.Buffer | None = (copied(array) if array.offset else array).buffers()[1]
     return buffer
 
 
