@@ -9,6 +9,7 @@ changes which no event shows.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -158,9 +159,9 @@ def _below(result: Result) -> list[str]:
 
 
 def _by_half(results: Sequence[Result]) -> dict[str, Any]:
-    """How many exact and lossless recordings of each half meet each aim."""
+    """How many exact and lossless recordings of each half of guests and programs meet each aim."""
     aims = _AIMS["corpus exact"]
-    columns = ["half", "recordings", *(f"{name} >= {aim:g} %" for name, aim in aims.items())]
+    columns = ["of", "half", "recordings", *(f"{name} >= {aim:g} %" for name, aim in aims.items())]
     columns += [
         f"unknown <= {_MOST_UNKNOWN['exact']:g} %",
         f"inferred <= {_MOST_INFERRED:g}",
@@ -169,15 +170,16 @@ def _by_half(results: Sequence[Result]) -> dict[str, Any]:
         "the same, mean of the draws",
     ]
     rows = []
-    for half in ("seen", "unseen"):
-        strict = [one for one in results if one["half"] == half and _class(one) == "corpus exact"]
+    for of, half in itertools.product(("guests", "programs"), ("seen", "unseen")):
+        those = [one for one in results if (one["of"], one["half"]) == (of, half)]
+        strict = [one for one in those if _class(one) == "corpus exact"]
         if strict:
             below = [_below(one) for one in strict]
             names = (*aims, _UNKNOWN, _INFERRED, _FREE_RUN)
             met = [sum(name not in missed for missed in below) for name in names]
             runs = [(_free_run(one), len(one["free_run"]["draws"])) for one in strict]
             chance = sum(run["draws within the aim"] / nr for run, nr in runs)
-            rows.append([half, len(strict), *met, round(chance, 1)])
+            rows.append([of, half, len(strict), *met, round(chance, 1)])
     return table(columns, rows)
 
 

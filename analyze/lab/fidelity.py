@@ -4,23 +4,21 @@
 
     fidelity.py [--build DIR] [--work DIR] [--only LOAD]... [--unseen] [RECORDING...]
 
-Records loads on this machine, each with exact snapshots. Also takes the given recordings:
-tapes, directories of tapes, or directories with a trace.dat (any *.dat) and the /proc files
-that `pagetape import --proc` reads. On each recording the program validates the model
-one step ahead, plays a free run under the tape's own kernel, and compares both with the
+Records loads and real programs (programs.py) on this machine, each with exact snapshots. Also takes
+the given recordings: tapes, directories of tapes, or directories with a trace.dat (any *.dat) and
+the /proc files that `pagetape import --proc` reads. On each recording the program validates the
+model one step ahead, plays a free run under the tape's own kernel, and compares both with the
 record. The tapes stay in the work directory.
 
-The unseen half of the corpus (corpus.py) is only named, unless --unseen is given: no one looks at
-it while the model is changed.
+The unseen halves of the corpus (corpus.py) and of the real programs (programs.py) are only named,
+unless --unseen is given: no one looks at them while the model is changed.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,6 +27,7 @@ from typing import Any
 import accuracy
 import corpus
 import program
+import programs
 from program import say
 
 from pagetape.asking.database import Database
@@ -38,7 +37,7 @@ from pagetape.replaying.divergence import explain
 from pagetape.replaying.freerun import score
 from pagetape.replaying.playback import Run, play
 from pagetape.replaying.validation import inferred, preferences, validate
-from pagetape.schemas.tape import Tape, TapeError, is_tape
+from pagetape.schemas.tape import Tape, is_tape
 from pagetape.tapes.info import describe
 
 HERE = Path(__file__).parent
@@ -80,24 +79,8 @@ class Recording:
     words: str
     quiet: bool
     path: Path
-    half: str = ""  # of the corpus: seen or unseen; or calibration
-
-
-@contextmanager
-def hogging(build: Path, left_mib: int) -> Iterator[None]:
-    """Pin memory until `left_mib` MiB are free; 0 pins none."""
-    if not left_mib:
-        yield
-        return
-    command = [str(build / "analyze/load"), "hog", str(left_mib)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as hog:
-        try:
-            assert hog.stdout
-            if not hog.stdout.readline():
-                raise TapeError(os.EX_TEMPFAIL, "the memory hog did not start")
-            yield
-        finally:
-            hog.terminate()
+    half: str = ""  # of the corpus or the programs: seen or unseen; or calibration
+    of: str = ""  # guests or programs, if it has a half
 
 
 def record(load: Load, build: Path, work: Path) -> Recording:
@@ -106,7 +89,7 @@ def record(load: Load, build: Path, work: Path) -> Recording:
     if load.quiet:  # a full page cache is memory pressure by itself
         os.sync()
         Path("/proc/sys/vm/drop_caches").write_text("1")
-    hog = hogging(build, load.hog_mib)
+    hog = programs.hogging(load.hog_mib, build)
     with TemporaryDirectory(dir=work, prefix=f"{load.name}-") as files, hog:
         command = load.command(build.absolute(), files)
         program.run_pagetape("record", "-o", tape, "--force", "--", *command)
@@ -118,7 +101,11 @@ def given(path: Path, work: Path) -> Iterator[Recording]:
     if is_tape(path):
         for one in corpus.recordings():
             if one.name == path.stem:
-                yield Recording(one.name, one.words, False, path, one.half)
+                yield Recording(one.name, one.words, False, path, one.half, "guests")
+                return
+        for known in programs.programs():
+            if path.stem in known.recordings:
+                yield Recording(path.stem, known.words, False, path, known.half, "programs")
                 return
         for load in LOADS:
             if load.name == path.stem:
@@ -152,6 +139,7 @@ def named(recording: Recording) -> dict[str, Any]:
         "words": recording.words,
         "quiet": recording.quiet,
         "half": recording.half,
+        "of": recording.of,
         **{name: info[name] for name in facts},
     }
 
@@ -205,6 +193,9 @@ def main() -> None:
         if not arguments.only or load.name in arguments.only:
             say(f"== {load.name}: {load.words}")
             recordings.append(record(load, arguments.build, work))
+    if not arguments.only:
+        programs.record(work / "programs")
+        recordings += given(work / "programs", work)
     for path in arguments.recordings:
         recordings += given(path, work)
     results = []
