@@ -4,7 +4,6 @@
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.errno cimport EAGAIN
-from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
@@ -13,8 +12,14 @@ import threading
 import time
 from collections import namedtuple
 
+include "_collector_api.pxi"
 include "arrow_batch.pxi"
-include "collector_api.pxi"
+
+cdef extern from "<event-parse.h>" nogil:
+    const char *tep_data_comm_from_pid(tep_handle *tep, int pid)
+
+cdef extern from "decode/source.h" nogil:
+    uint64_t UNKNOWN_COUNT
 
 cdef enum:
     MAX_KALLSYMS = 256 << 20  # characters; a kernel has some 20 million
@@ -373,7 +378,7 @@ cdef class Recorder(Source):
     def facts(self):
         self.opened()
         cdef size_t nr
-        cdef const char **skipped = recorder_skipped(self.recorder, &nr)
+        cdef const char *const *skipped = recorder_skipped(self.recorder, &nr)
         cdef instance *instance = recorder_instance(self.recorder)
         uname = os.uname()
         return {

@@ -2,8 +2,6 @@
 # cython: language_level=3
 """Bindings of the replay engine; _replay.pyi documents them."""
 
-from libc.stddef cimport size_t
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
@@ -12,10 +10,8 @@ import os
 
 from pagetape.schemas import TABLES
 
+include "replay_api.pxi"
 include "arrow_batch.pxi"
-
-
-include "engine_api.pxi"
 
 
 class EngineError(OSError):
@@ -474,7 +470,7 @@ cdef class Validate:
     def read(self):
         cdef error err
         cdef ArrowBatch out = ArrowBatch()
-        cdef batch *rows = c_validate_read(self.c)
+        cdef batch *rows = validate_read(self.c)
         if not rows:
             return None
         out.table = rows.table
@@ -483,7 +479,7 @@ cdef class Validate:
 
     @property
     def totals(self):
-        cdef const validate_totals *t = c_validate_totals(self.c)
+        cdef const validate_totals_c *t = validate_totals(self.c)
         cdef dict out = {"unknown": 0}
         names = {
             "alloc": ("allocs", "alloc"), "zone_locked": ("zone_locked", "zone_locked"),
@@ -545,7 +541,7 @@ cdef class Validate:
 
     @property
     def anomalies(self):
-        cdef const validate_totals *t = c_validate_totals(self.c)
+        cdef const validate_totals_c *t = validate_totals(self.c)
         kinds = TABLES["anomaly"].column("kind").labels
         return {kind: t.anomalies[i] for i, kind in enumerate(kinds)}
 

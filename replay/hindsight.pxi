@@ -78,7 +78,7 @@ cdef class Hindsight:
 
     @property
     def coverage(self):
-        cdef const c_coverage *c = c_hindsight_coverage(self.c)
+        cdef const hindsight_coverage_c *c = hindsight_coverage(self.c)
         return {
             "free_blocks": c.free_blocks.nr,
             "free_blocks_proven": c.free_blocks.proven,

@@ -4,45 +4,11 @@
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.errno cimport ENOMEM
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport uintptr_t
 
 from pyarrow import allocate_buffer as _new
 
-cdef extern from "error.h" nogil:
-    struct error:
-        char msg[512]
-
-cdef extern from "grouped.h" nogil:
-    enum:
-        GROUPED_ROWS_MOST
-        GROUPED_KEYS_MOST
-        GROUPED_LOW_BYTES
-    struct group_key:
-        const void *values
-        int width
-        const uint8_t *valid
-        size_t offset
-    struct groups:
-        size_t nr
-        size_t nr_groups
-        uint16_t *number
-        uint16_t *place
-        uint16_t *first
-        uint32_t *rows
-    struct differences:
-        uint8_t *low[4]
-        uint32_t *high
-        const uint8_t *valid
-    int group_rows(const group_key *keys, int nr_keys, groups *to, error *err)
-    void split_numbers(const uint16_t *number, size_t nr, uint8_t *low, uint8_t *high)
-    int order_rows(const uint8_t *low, const uint8_t *high, groups *of, error *err)
-    void pick_values(int width, const void *of, const uint16_t *at, size_t nr, void *to)
-    int pick_bits(const uint8_t *of, size_t offset, size_t nr_from, const uint16_t *at, size_t nr,
-                  uint8_t *to)
-    void group_differences(uint64_t *values, const uint32_t *rows, size_t nr_groups, size_t nr,
-                           const differences *to)
-    void ungroup_differences(const differences *of, const uint32_t *rows, size_t nr_groups,
-                             size_t nr, uint64_t *values)
+include "grouped_api.pxi"
 
 ROWS_MOST = GROUPED_ROWS_MOST
 LOW_BYTES = GROUPED_LOW_BYTES

@@ -4,26 +4,6 @@
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdlib cimport calloc, free, malloc
 
-cdef extern from "arrow.h":
-    struct ArrowSchema:
-        void (*release)(ArrowSchema *) noexcept
-    struct ArrowArray:
-        void (*release)(ArrowArray *) noexcept
-
-cdef extern from "error.h" nogil:
-    struct error:
-        char msg[512]
-
-cdef extern from "batch.h" nogil:
-    struct table:
-        const char *name
-    struct batch:
-        const table *table
-    int batch_export(batch *batch, ArrowArray *out, error *err)
-    void batch_free(batch *batch)
-    int table_export_schema(const table *table, ArrowSchema *out, error *err)
-
-
 cdef int check(int ret, error *err) except -1:
     if ret < 0:
         raise Refused(-ret, err.msg.decode(errors="replace"))

@@ -2,52 +2,11 @@
 # cython: language_level=3
 """Bindings of proc_reader.h; _proc_reader.pyi documents them."""
 
-from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 import os
 
-cdef extern from "error.h" nogil:
-    struct error:
-        char msg[512]
-
-cdef extern from "proc/proc_reader.h" nogil:
-    enum proc_reader_guard:
-        PROC_READER_LOCKED
-        PROC_READER_REALTIME
-        PROC_READER_NOIO
-    enum proc_missed:
-        PROC_MISSED_LATE
-        PROC_MISSED_FULL
-        PROC_MISSED_THINNED
-        NR_PROC_MISSED
-    struct proc_file:
-        int fd
-        uint32_t size
-        bint once
-    struct proc_text:
-        uint64_t began, ended
-        ssize_t length
-        const char *bytes
-    struct proc_reading:
-        uint32_t missed[NR_PROC_MISSED]
-        proc_text texts[1]
-    struct proc_reader:
-        pass
-    int proc_reader_new(
-        proc_reader **out, const proc_file *files, unsigned nr_files, unsigned slots, error *err
-    )
-    void proc_reader_free(proc_reader *r)
-    unsigned proc_reader_guards(const proc_reader *r)
-    void proc_reader_start(proc_reader *r, uint64_t period_ns, uint32_t share_ppm)
-    void proc_reader_charge(proc_reader *r, uint64_t ns)
-    void proc_reader_hold(proc_reader *r, bint held)
-    int proc_reader_ask(proc_reader *r)
-    void proc_reader_wait(proc_reader *r, int ms)
-    void proc_reader_nudge(proc_reader *r)
-    const proc_reading *proc_reader_peek(proc_reader *r)
-    void proc_reader_drop(proc_reader *r)
-    uint64_t proc_reader_busy_since(proc_reader *r)
+include "_proc_reader_api.pxi"
 
 _GUARDS = (
     (PROC_READER_LOCKED, "locked"),

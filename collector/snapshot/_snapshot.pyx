@@ -2,61 +2,13 @@
 # cython: language_level=3
 """Bindings of the exact snapshot; _snapshot.pyi documents them."""
 
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-
 from pagetape._collector import CollectorError
 from pagetape.schemas import ZONES
 
+include "_snapshot_api.pxi"
 include "arrow_batch.pxi"
 
 Refused = CollectorError
-
-cdef extern from "snapshot/snapshot.h" nogil:
-    enum:
-        SNAPSHOT_TABLES
-    struct freezer_hold:
-        uint64_t ns, ran_ns
-    struct snapshot_zone:
-        uint16_t node
-        uint8_t zone
-        uint64_t copy_ns, lock_ns, free_blocks
-    struct snapshot_checks:
-        uint64_t list_sums, list_sums_wrong
-        uint64_t free_counters, free_counters_wrong
-        uint64_t pcp_sums, pcp_sums_wrong
-        uint64_t list_types, list_types_wrong
-        uint64_t places, places_wrong
-        uint64_t pcp_types, pcp_types_differ
-    struct snapshot_result:
-        bint taken
-        uint64_t cut_ns, cut_pfn
-        int cut_cpu, cut_tid, cut_order
-        uint64_t held_ns
-        const freezer_hold *holds
-        const uint64_t *locks
-        uint32_t nr_holds, nr_locks
-        int cpus, held, attempts, meetings
-        bint exact
-        snapshot_checks checks
-        uint32_t nr_zones
-        const snapshot_zone *zones
-        batch *tables[SNAPSHOT_TABLES]
-    struct snapshot:
-        pass
-    int snapshot_new(snapshot **out, error *err)
-    void snapshot_free(snapshot *s)
-    int snapshot_take(
-        snapshot *s, uint16_t nr, unsigned int max_us, snapshot_result *out, error *err
-    )
-    const freezer_hold *snapshot_hold_only(snapshot *s, uint64_t ns, uint32_t *nr)
-
-
-cdef extern from "snapshot/frees.h" nogil:
-    struct frees:
-        pass
-    int frees_new(frees **out, const snapshot *s, uint64_t listed, error *err)
-    void frees_free(frees *f)
-
 
 cdef dict zone_facts(const snapshot_zone *zone, bint taken):
     return {

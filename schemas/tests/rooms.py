@@ -44,7 +44,7 @@ def includes(path: Path) -> Iterator[str]:
     """Headers that a C or Cython file includes by a quoted name."""
     text = path.read_text()
     if path.suffix == ".pyx":
-        yield from re.findall(r'^cdef extern from "(.+?)"', text, re.MULTILINE)
+        yield from re.findall(r'^cdef extern from "([^<].*?)"', text, re.MULTILINE)
     else:
         yield from re.findall(r'^\s*#\s*include\s+"(.+?)"', text, re.MULTILINE)
 
