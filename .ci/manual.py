@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Manual pages of pagetape, made from Click's commands: roff with the man macros."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Iterator

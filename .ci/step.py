@@ -7,8 +7,6 @@ command fails, the end of the log follows, and step.py exits with the command's 
 two runs in one clone wait for each other.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

@@ -7,8 +7,6 @@ is the last entry: an archive that was cut off has all other tables whole, and t
 A reader needs no directory at the end: the header before each entry has its size.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

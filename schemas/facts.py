@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Machine facts of a tape: checks of the facts that readers compute with."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

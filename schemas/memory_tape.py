@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tapes whose rows, or some of them, are in memory: they are asked and then dropped."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path

@@ -13,8 +13,6 @@ A batch is a copy of the file, so it stays as it was checked. The file is not ma
 would change with the file, and count as memory of this process.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import stat

@@ -20,8 +20,6 @@ of two, and how many recorded values lie in the intervals. Rules about the start
 rows only a free run reads, show here alone.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -17,8 +17,6 @@ the recorded values among the members; the mean CRPS (continuous ranked probabil
 run, which is its error, and of the ensemble, on the scale of the logarithm of (count + 5).
 """
 
-from __future__ import annotations
-
 import math
 import tomllib
 from collections.abc import Callable, Iterator, Sequence

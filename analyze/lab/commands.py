@@ -5,8 +5,6 @@ A trial is a list of command lines: the next one runs if the one before it succe
 the directory of the trial, where the input has a fixed name and `out` is an empty directory.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from random import Random
 

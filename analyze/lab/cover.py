@@ -7,8 +7,6 @@ several tries in random order, the one with the fewest rows counts. allpairspy, 
 by row, leaves out allowed pairs if values exclude each other.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ All choices are those of a random generator, so the same seed makes the same dam
 changes its input in place and returns what it did, in words.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import socket

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Damage to spools, trace.dat files and copies of /proc files."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import struct

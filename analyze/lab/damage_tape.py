@@ -4,8 +4,6 @@
 Facts are the metadata of the table event.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import zipfile

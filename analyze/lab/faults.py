@@ -5,8 +5,6 @@
 Exit status 1 if there is one, or a fault has no test.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tomllib

@@ -9,8 +9,6 @@ an ensemble under the recording's own rules, with recorded reclaim (R0) and with
 (R1). Recordings of the corpus's unseen half are skipped without --unseen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path

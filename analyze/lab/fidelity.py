@@ -14,8 +14,6 @@ The unseen halves of the corpus (corpus.py) and of the real programs (programs.p
 unless --unseen is given: no one looks at them while the model is changed.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -13,8 +13,6 @@ which a part is paid per buffer, whatever its size; and a copy of the rows in me
 the CPU time to open a tape and to read 10 ms of it, at ten places.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from hashlib import blake2b

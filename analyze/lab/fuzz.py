@@ -9,8 +9,6 @@ A target runs until it has had N seconds of CPU time, however busy the machine i
 Exit status 1 if a target found an input that breaks it.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -9,8 +9,6 @@ if this process ends by a signal. The output is like that of libFuzzer. mutate.p
 such tapes; this program only reads them, about 200 per second.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

@@ -17,8 +17,6 @@ and the result of `make setup`; for a release, apt-get and the network. Kernels 
     analyze/lab/guest.py -o guest-6.1.tape --kernel '6.1.*-cloud-amd64'
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import gzip

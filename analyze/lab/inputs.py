@@ -11,8 +11,6 @@ the decompressor; damage to a plain one reaches offsets, dictionaries, validity 
     home/bomb.arrow       a small file whose table has 2.2 GB
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

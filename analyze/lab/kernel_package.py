@@ -5,8 +5,6 @@ apt runs on lists of its own, of all suites, beside the kernels in the cache dir
 machine's own configuration stays as it is. A removed cache is made anew, with newer kernels.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -12,8 +12,6 @@ may leave no tape; what it leaves half written goes with the next one. Exit stat
 Needs root.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

@@ -9,8 +9,6 @@ every machine with 4 GiB and more in its first node. Plays these recordings and 
 under the variants of the policy kswapd_sleep. With --again nothing is recorded.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor

@@ -12,8 +12,6 @@ the comments `<!-- NAME -->` and `<!-- end -->`. All tables, the long ones too, 
 build/lab/tables.md. Exit status 1 if a measurement failed; what it printed stays.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -14,8 +14,6 @@ part of an output. An input with a wrong result stays in DIR, with the file `why
 there is one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -7,8 +7,6 @@ collector/proc/kpageflags.h. Its events are those that a replay from the exact s
 the free run of one recording can be measured from both starts.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterator

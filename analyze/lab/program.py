@@ -5,8 +5,6 @@ A program that measures prints one JSON object on stdout, and its progress on st
 it, and stores the result as tables of results.json.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

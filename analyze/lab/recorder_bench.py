@@ -14,8 +14,6 @@ and its CPU time, and what a machine of 256 CPUs adds to them.
 this one at the start, and run beside them when idle. Needs root, and a machine without other work.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import statistics

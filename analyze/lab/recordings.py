@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recordings that a measurement is given, each as the source of its replays."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

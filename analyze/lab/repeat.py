@@ -10,8 +10,6 @@ start stays, that at the end moves to the new end. Pages that the recording neve
 allocated again: the reports call them unseen. Batches have 64 k rows, as those of a recorder.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

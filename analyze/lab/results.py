@@ -7,8 +7,6 @@ list of two is a share in percent and of how many, one of three a median with it
 of four a recorded value before these three.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -9,8 +9,6 @@ and of one from each start. No start can make single runs agree better than the 
 table counts the tapes that meet each aim.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -15,8 +15,6 @@ compare the CPU times: if those of `one` and `all` are equal, the threads do not
   replay    a peer: pagetape replay, times 24
 """
 
-from __future__ import annotations
-
 import os
 import runpy
 import subprocess

@@ -4,8 +4,6 @@
 This process has imported pagetape and started no thread, so a fork is a fresh start at little cost.
 """
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import json

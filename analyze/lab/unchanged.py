@@ -20,8 +20,6 @@ validate the largest tape. The result is the median ratio of the CPU times that 
 report, before to after: above 1, the second install is faster.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

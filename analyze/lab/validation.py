@@ -11,8 +11,6 @@ With --again nothing is recorded: the model predicts the existing tapes again. T
 cases, with the results in the work directory.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -12,8 +12,6 @@ the projection lies in the 80 % interval of the page tape.
 The unseen half of the corpus (corpus.py) is left out, unless --unseen is given.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median

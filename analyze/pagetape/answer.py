@@ -6,8 +6,6 @@ may hold any character: a task chooses its own. Every text for a terminal or a p
 visible(), which leaves none that a terminal or browser obeys.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys

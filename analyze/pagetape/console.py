@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notes and progress bars on stderr while a command runs."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Callable, Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The known name that a mistyped name resembles."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keys that are pressed on the terminal, one by one, without Enter."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

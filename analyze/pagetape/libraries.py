@@ -6,8 +6,6 @@ carry them. A build of one's own takes those of the machine, and an ImportError 
 pagetape._collector or pagetape._snapshot then names the first one that is missing.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -4,8 +4,6 @@
 Output that is not a terminal gets whole tables without colour.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import re

@@ -20,8 +20,6 @@ unread ring (over_ring_points), 0.6 times the slowdown of perf (to_perf), 1 % fo
 zone_bench.py measures the set zone.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

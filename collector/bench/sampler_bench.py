@@ -5,8 +5,6 @@ The peer only reads the same three files. A recording spends at most 10 % of a C
 samples: if a sample costs more than 100 milliseconds, some are left out. Prints one JSON object.
 """
 
-from __future__ import annotations
-
 import json
 import statistics
 import time

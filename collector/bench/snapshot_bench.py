@@ -18,8 +18,6 @@ state from /proc, which is neither of one instant nor in list order.
 Needs what the exact snapshot needs (`pagetape doctor`); --json for one JSON object.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -8,8 +8,6 @@ The disk's sequential rate is measured just before, in the same directory.
 Prints one JSON object. analyze/lab/recorder_bench.py measures a recorder without a load.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import mmap

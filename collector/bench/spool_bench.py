@@ -6,8 +6,6 @@ memory of a recording; nothing is decoded meanwhile, so everything goes to the d
 decoder reads it all. The disk's sequential rate is measured just before. Prints one JSON list.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

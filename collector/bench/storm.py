@@ -13,8 +13,6 @@ the parent process meanwhile. If a recorder runs this program as its command, th
 cost without its start and end.
 """
 
-from __future__ import annotations
-
 import json
 import mmap
 import os

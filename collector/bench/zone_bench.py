@@ -15,8 +15,6 @@ Prints one JSON object: for each load the mean of the rounds with its 95 % confi
 its interval resamples whole rounds. Aim: 3 % for the storms (zone_percent).
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -9,8 +9,6 @@ well, it is the highest, because memblock reserves an area from the top of memor
 fit no run, and keep their guessed types.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import accumulate

@@ -5,8 +5,6 @@ The kernel computes the flags while they are read, at about 0.1 us per page: tho
 are read by several threads at once.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -11,8 +11,6 @@ it: default, local, prefer:1, bind=static:0-1, interleave:0-3 and others. Readin
 makes the kernel walk the page tables of the process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from pathlib import Path

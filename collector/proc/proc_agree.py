@@ -8,8 +8,6 @@ machine has are a contradiction: other zones, another number of orders, counters
     proc_agree.placed(copies)               # zones and CPUs, for the events of a trace
 """
 
-from __future__ import annotations
-
 import errno
 import math
 import re

@@ -11,8 +11,6 @@ A text has the form of its file (proc_form.py) and agrees with the others (proc_
 reading it raises an OSError that names the file and what is wrong.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

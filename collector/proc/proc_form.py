@@ -11,8 +11,6 @@ joined again where the number of columns proves the result.
     text = proc_form.checked("zoneinfo", data)    # str, or FormError
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import NamedTuple

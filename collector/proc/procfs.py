@@ -11,8 +11,6 @@ that no kernel prints. Of two lines about the same, the first counts. Copies are
         proc.blocks(stage, number, ts)      # {"block_guess": ..., "pageblock": ...}
 """
 
-from __future__ import annotations
-
 import gzip
 import math
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The counters of tracefs' rings, from copies of per_cpu/cpuN/stats."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -12,8 +12,6 @@ rows have its own stamps. The rows lack `at`, which depends on the events.
 A thread of its own reads the files (proc_reader.h); here the texts become rows, at any later time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

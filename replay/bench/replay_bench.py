@@ -18,8 +18,6 @@ runs every measurement once. Prints one JSON object:
   fifo      a peer: libCacheSim's FIFO cache on the tape's pages (pip install libcachesim)
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one exception of the Python interface."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plots for notebooks: the pictures of `pagetape html`, each with its legend and style."""
 
-from __future__ import annotations
-
 import html
 import os
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answer to a query: a relation of DuckDB whose errors are those of pagetape."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any

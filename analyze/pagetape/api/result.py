@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The results of a replay and of a comparison."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pagetape.answer import markup

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A comparison of tapes as a table of words, and the notes below it."""
 
-from __future__ import annotations
-
 from pagetape import answer, terminal
 from pagetape.asking import policy_effect
 from pagetape.asking.comparison import Comparison, Metric, Side

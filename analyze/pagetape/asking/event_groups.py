@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts of the events of a tape by what they have in common: event_groups.h."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ that have the property. Otherwise it acts on the rows of the report, if these ha
 a column. Else the report refuses it in words: a part of a sum that mixes zones is not known.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

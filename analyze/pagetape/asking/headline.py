@@ -6,8 +6,6 @@ run, each prediction with its 80 % interval, and the difference of the two. Any 
 unknown: no event records which pageblocks are mixed, for example.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -13,8 +13,6 @@ Each kind has its own margins, and so have runs whose reclaim and compaction are
 where members spread further, the recorded values did not.
 """
 
-from __future__ import annotations
-
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Sequence

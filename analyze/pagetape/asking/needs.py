@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why a report has no rows: the tape lacks a table that the report reads, or nothing happened."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A condition on the events of a tape, for SQL and for a pass."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import pyarrow as pa

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicted numbers in words: with their interval, and against the own rules."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pagetape.asking.comparison import Difference

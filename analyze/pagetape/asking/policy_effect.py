@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the policies of a replay decided: rows of the table policy_effect, in words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ DuckDB gets what Python, Arrow and the batch that is read leave of it. A query t
 rows on the disk (spill_dir). `--memory` of the commands is limit().
 """
 
-from __future__ import annotations
-
 DEFAULT = 1 << 30  # bytes
 LEAST = 384 << 20
 _OWN = 256 << 20  # of the process beside DuckDB, measured

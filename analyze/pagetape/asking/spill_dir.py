@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The directory where a query puts rows that do not fit into memory: one per process."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile

@@ -5,8 +5,6 @@ The view zone_free has a row for each change. free_at_failure and free_at_kswapd
 some moments only, and their rows are kept for the next query; so are the low counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, ClassVar, NamedTuple

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape archive: write tapes as Parquet."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape compare: metrics of several tapes side by side."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Completions for the shell: tapes, policies, kernels."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape demo: a tape to try, without a recording."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape doctor: check what this machine can record."""
 
-from __future__ import annotations
-
 import click
 
 from pagetape import answer

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape export: write a tape for other tools."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

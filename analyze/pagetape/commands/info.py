@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape info: show what a tape holds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

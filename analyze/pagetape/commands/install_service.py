@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape install-service: a permanent recorder under systemd."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sysconfig

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape kernels: list the kernel rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

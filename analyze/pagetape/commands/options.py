@@ -4,8 +4,6 @@
 click does not check paths: the code that opens a file reports better errors.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape policies: list the policies of the model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

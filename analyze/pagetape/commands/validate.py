@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape validate: compare the model's decisions with the kernel's."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

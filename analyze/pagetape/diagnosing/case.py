@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tape under examination: its queries, its facts, and what its recording left out."""
 
-from __future__ import annotations
-
 import shlex
 from functools import cached_property
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compaction that no allocation asked for: a busy kcompactd, and requests through /proc or /sys."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pagetape.answer import amount, duration

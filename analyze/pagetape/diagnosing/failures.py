@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Failed allocations and OOM kills, and what would have saved them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pagetape.answer import amount

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One finding: a disease of the page allocator on a tape, or the reason why there is none."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

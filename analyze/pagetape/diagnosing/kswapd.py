@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A kswapd that runs for nothing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pagetape.answer import amount

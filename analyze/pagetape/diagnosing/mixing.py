@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who puts pages that cannot move into MOVABLE pageblocks."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

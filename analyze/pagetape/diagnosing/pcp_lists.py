@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Per-CPU lists that are too small for the load, or too large for the machine."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pagetape.answer import amount

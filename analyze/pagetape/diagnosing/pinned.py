@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory in nearly empty pageblocks that a few pages hold."""
 
-from __future__ import annotations
-
 from pagetape.answer import amount
 from pagetape.diagnosing.case import Case, of, percent
 from pagetape.diagnosing.finding import Finding

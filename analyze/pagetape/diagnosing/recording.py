@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lost events, and what the recording cannot show."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from pagetape.answer import amount

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tasks that wait in reclaim and compaction, and why."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pagetape.answer import amount, duration

@@ -4,8 +4,6 @@
 docs/diagnose.md has the same numbers; a test compares them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -13,8 +13,6 @@ are Parquet booleans.
 A tape gets there whole, by a stage: see stage.py.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -18,8 +18,6 @@ mark. Each other page belongs to one CPU, in the order of time:
 A trace is therefore limited to 64 GiB of memory and 76 hours. The reader accepts 256 CPUs.
 """
 
-from __future__ import annotations
-
 import errno
 import struct
 from collections.abc import Callable

@@ -12,8 +12,6 @@ Other viewers read it too, and people can read and compare it as text.
                                 fallbacks, wakeups and failed allocations as marks
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -11,8 +11,6 @@ Names in the archive can change at any moment. So a directory is opened once, wi
 links, and used by its descriptor from then on. A plan has plain names only.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

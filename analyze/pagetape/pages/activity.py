@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sections on activity: allocator traffic, the kernel's counters, and tables of reports."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where and when fallbacks happen: address upwards, time across."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

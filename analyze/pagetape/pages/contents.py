@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The list of contents of a page, and the glossary at its end."""
 
-from __future__ import annotations
-
 import re
 
 from pagetape.answer import markup

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTML that all pages share: the document around the sections, legends and tables."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from hashlib import sha256

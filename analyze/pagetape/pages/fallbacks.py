@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sections on fallbacks: by migratetype, order, time and kernel code."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sections on free memory: fragmentation indices and the contents of pageblocks."""
 
-from __future__ import annotations
-
 from pagetape.answer import markup
 from pagetape.pages import svg, timeline
 from pagetape.pages.document import no_data

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One section of the page: a figure per tape, beside each other, on a common scale."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The comparison of the tapes: bars of the main metrics, and a table of all metrics."""
 
-from __future__ import annotations
-
 from pagetape.answer import markup
 from pagetape.asking.comparison import Comparison, Metric, Side
 from pagetape.asking.no_verdict import of_run

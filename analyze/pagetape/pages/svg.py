@@ -5,8 +5,6 @@ Colours are CSS variables of the page, so one picture works in light mode, dark 
 print. Exact values are in <title> elements, which browsers show on hover.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

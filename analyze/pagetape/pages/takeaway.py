@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The head of the page: what matters on each recording, and what each what-if changes."""
 
-from __future__ import annotations
-
 from pagetape.answer import markup
 from pagetape.asking.comparison import Comparison
 from pagetape.asking.phrase import change, predicted

@@ -6,8 +6,6 @@ holds between them. Nothing is drawn where a series has no segment, so a chart n
 sample to times before it nor a tape beyond its end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

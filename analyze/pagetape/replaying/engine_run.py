@@ -6,8 +6,6 @@ Every run of the engine uses this module: a free run (playback.py), the run of v
 several runs from one stream of batches.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

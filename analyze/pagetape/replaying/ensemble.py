@@ -18,8 +18,6 @@ the window that the tape proves (column `since`). A decision is taken otherwise,
 which validate missed decisions of its kind (model/flips.h).
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping

@@ -7,8 +7,6 @@ memory. The reader furthest behind goes first, so that the readers of a group st
 Several groups run at once if one group does not have work for all threads.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

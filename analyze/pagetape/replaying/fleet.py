@@ -6,8 +6,6 @@ plays a group on one thread and decodes the tape once for the group. It does so 
 own: no tape ends a worker. The files are the same as after a sweep on one machine.
 """
 
-from __future__ import annotations
-
 import errno
 import socket
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ the page that the kernel handed out. One wrong page causes others, so the share 
 falls with time. The result therefore also has the first wrong page.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -11,8 +11,6 @@ snapshot is older than the start. A page without an event is at the end as it wa
 the last snapshot shows the pages instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial

@@ -15,8 +15,6 @@ Rows differ in one or two kinds of decisions, often rare ones. The miss rate of 
 the average of its miss rates by kind of decision.
 """
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

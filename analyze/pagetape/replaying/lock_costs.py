@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long the recorded machine holds its zone locks, for `zone_lock:profile=tape`."""
 
-from __future__ import annotations
-
 import errno
 
 from pagetape.asking import query

@@ -7,8 +7,6 @@ cached, because it takes a replay (tapes/cache.py). The tape of a what-if contai
 model_error.
 """
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from pagetape.asking.comparison import Metrics, metrics, metrics_of_run

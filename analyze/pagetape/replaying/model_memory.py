@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many models of a machine fit into memory at once."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterable

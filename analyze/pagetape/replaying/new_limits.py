@@ -6,8 +6,6 @@ sample, up to a second later. Since 6.15 the kernel has an event when it sets wa
 `reclaim`: that is also the moment of the changes that the next sample shows.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ The tape of a replay holds the events and the end of the one run without changes
 of all members (table `member`).
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

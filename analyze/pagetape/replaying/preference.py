@@ -7,8 +7,6 @@ that served it. If the memory policy of the process is known, it decides: withou
 CPU's node; with a policy, or with a cpuset that excludes nodes, the node that served the request.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

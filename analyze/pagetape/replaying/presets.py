@@ -7,8 +7,6 @@ v5 is the series "Fragmentation avoidance improvements" of November 2018, by pat
 runs of that row. The series' own results are in the report extfrag.reduction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 _LOWZONE = "nofragment:mode=lowzone"

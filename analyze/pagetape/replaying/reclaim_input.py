@@ -11,8 +11,6 @@ If a recording has no such events, the tables are empty: the model's reclaim the
 and has no pages to free.
 """
 
-from __future__ import annotations
-
 from itertools import islice
 
 import pyarrow as pa

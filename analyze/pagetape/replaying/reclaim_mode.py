@@ -9,8 +9,6 @@ difference to the own rules is no verdict. The engine knows the tier: of a polic
 parameters, of a kernel row by its features.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 

@@ -17,8 +17,6 @@ Without an exact snapshot at the start, a replay plays all events, but not those
 one of a CPU that lost a thousand or more before it: until then requests of that CPU are missing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any

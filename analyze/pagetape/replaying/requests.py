@@ -8,8 +8,6 @@ would be another. A what-if takes requests only, and so does the run under the t
 with which it is compared. An assisted run takes all rows.
 """
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pyarrow.compute as pc
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The run of validate over a recording before a free run: what it infers, and what it counts."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import pyarrow as pa

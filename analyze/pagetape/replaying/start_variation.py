@@ -15,8 +15,6 @@ Every start has the same number of free pages in each zone, order and list, and 
 pages on each per-CPU list. Free buddies stay merged.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable

@@ -6,8 +6,6 @@ the recorded decision. A wrong prediction is therefore one miss. In a free run, 
 further wrong decisions.
 """
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 from typing import Any

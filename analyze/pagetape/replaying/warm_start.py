@@ -8,8 +8,6 @@ a warm-up under the other setting, as those of `pagetape ab` under the value tha
 before, does not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

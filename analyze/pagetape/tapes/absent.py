@@ -5,8 +5,6 @@ A foreign recorder says neither which events it had switched on, nor its filters
 or a CPU without an event was left out, or had none: both readings are given.
 """
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pyarrow.compute as pc
 

@@ -7,8 +7,6 @@ Without a writable cache, every call computes it. The cache belongs to one user:
 it, or put tables into it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tapes that come with pagetape, to try it without a recording."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Sequence
 from importlib.resources import files

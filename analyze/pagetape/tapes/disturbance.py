@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The disturbances of a recording, in words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 # By kind of the table `disturbance`.

@@ -6,8 +6,6 @@ block. Kernels that split it in place emit one event for each page that they tak
 (__rmqueue_fallback; the feature `fallback` of a kernel row).
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The machine of a tape and its state at the start, as input of the engine."""
 
-from __future__ import annotations
-
 import errno
 from typing import Any
 

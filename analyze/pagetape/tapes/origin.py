@@ -9,8 +9,6 @@ The replays of an older pagetape have no id. They still have copies of their rec
 the times of its first and last event.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 from collections.abc import Sequence

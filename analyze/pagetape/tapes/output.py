@@ -6,8 +6,6 @@ mark that its writer puts into it. It never replaces an input of the same comman
 readable by more users than the tapes that it is made from.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import gzip

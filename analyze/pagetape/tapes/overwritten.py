@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a tape lacks at its beginning: a ring that overwrites its oldest events loses those."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pagetape.schemas.tape import Tape

@@ -6,8 +6,6 @@ first, it runs from the time when the events of every CPU are there: the first o
 thousand or more, may be lost.
 """
 
-from __future__ import annotations
-
 import pyarrow.compute as pc
 
 from pagetape.schemas.tape import Tape

@@ -5,8 +5,6 @@ Opening a FIFO waits for a writer, and a device may have no end: only regular fi
 limited size.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

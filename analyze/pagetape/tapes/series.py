@@ -7,8 +7,6 @@ has a spool that is allocated beforehand. `unfinished` is what a killed recorder
 next recorder in the directory removes it, as its memory is lost.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

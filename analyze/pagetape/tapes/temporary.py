@@ -6,8 +6,6 @@ process id would not prove that, because the kernel reuses ids and containers ha
 next process that makes one with the same prefix in the same directory removes those without a lock.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

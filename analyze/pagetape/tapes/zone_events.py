@@ -11,8 +11,6 @@ A tape of all page events can be projected: it then has the rows that a recorder
 have stored. Such a recorder sees a locked list; of a tape, validate infers it (direct_free).
 """
 
-from __future__ import annotations
-
 import errno
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
