@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turn C headers into the declarations that a Cython binding includes.
 
-Usage: generate_pxi.py OUT.pxi DIR[:DIR...] HEADER... [NAME=ALIAS...]
+Usage: generate_pxi.py OUT.pxi DIR[:DIR...] HEADER... [NAME=ALIAS...] [STRUCT()...]
 
 Run by meson, for which OUT.d names what it reads; needs nothing but the standard library. A header
 is named as the binding includes it, below one of the directories, and comes after those that it
 includes. Declarations have the names of C or their aliases; a struct with the name of a function is
 NAME_c. The headers have the form of this tree. Macros, members without a name, and what has a type
-of another header are left out.
+of another header are left out. STRUCT() asks for a function STRUCT_of(dict): a struct whose numbers
+and pointers are those of the dict, or 0; the binding defines address(), the pointer of a value.
 """
 
 import os
@@ -104,6 +105,18 @@ class Words:
             found += [self._variable(each) for each in (first, *(f"{of} {name}" for name in more))]
         return [member for member in found if member] or ["pass"]
 
+    def filled(self, tag: str, body: str) -> list[str]:
+        """The function that makes a struct of a dict."""
+        lines = [f"cdef {self._tags[tag]} {tag}_of(dict given) except *:"]
+        lines += [f"cdef {self._tags[tag]} out", "memset(&out, 0, sizeof(out))"]
+        for member in self._members(body):
+            of, _, name = member.rpartition(" ")
+            if "*" in of:
+                lines.append(f'out.{name} = <{of}>address(given.get("{name}"))')
+            elif of in _INTEGERS | {"bint", "size_t"}:
+                lines.append(f'out.{name} = given.get("{name}", 0)')
+        return [*lines, "return out"]
+
     def lines(self, head: str, body: str) -> list[str]:
         """One declaration."""
         if (m := _TAG.fullmatch(head)) and m[1] == "struct":
@@ -122,12 +135,15 @@ class Words:
         return [line] if line else []
 
 
-def main(out: Path, directories: list[Path], names: list[str], aliases: dict[str, str]) -> None:
+def main(out: Path, directories: list[Path], given: list[str]) -> None:
+    aliases = dict(word.split("=") for word in given if "=" in word)
+    names = [word for word in given if word.endswith(".h")]
     paths = {name: next(d / name for d in directories if (d / name).exists()) for name in names}
     headers = {name: pieces(path.read_text()) for name, path in paths.items()}
     found = [piece for those in headers.values() for piece in those]
     words = Words(found, aliases)
     text = ["# Generated from C headers. Do not edit.", "from libc.stddef cimport size_t"]
+    text += ["from libc.string cimport memset"]
     text += [f"from libc.stdint cimport {', '.join(sorted(_INTEGERS))}", "cdef extern from *:"]
     for tag, whole in structs(found).items():
         text += [f"    struct {words.tag(tag)}" + ("" if whole else ": pass")]
@@ -136,11 +152,12 @@ def main(out: Path, directories: list[Path], names: list[str], aliases: dict[str
         for head, body in dict.fromkeys(those):
             first, *members = words.lines(head, body) or ["pass"]
             text += [f"    {first}", *(f"        {member}" for member in members)]
+    for tag, body in ((head.removeprefix("struct "), body) for head, body in found if body):
+        if f"{tag}()" in given:
+            text.append("\n    ".join(words.filled(tag, body)))
     out.write_text("\n".join(text) + "\n")
     out.with_suffix(".d").write_text(f"{out}: {' '.join(map(str, paths.values()))}\n")
 
 
 if __name__ == "__main__":
-    given = [word for word in sys.argv[3:] if "=" not in word]
-    renamed = dict(word.split("=") for word in sys.argv[3:] if "=" in word)
-    main(Path(sys.argv[1]), list(map(Path, sys.argv[2].split(os.pathsep))), given, renamed)
+    main(Path(sys.argv[1]), list(map(Path, sys.argv[2].split(os.pathsep))), sys.argv[3:])

@@ -85,13 +85,10 @@ class EventGroups(KeptDataset):
         recorder = tape.facts.get("recorder_pid")
         threads = tape.table("task").to_pylist() if recorder is not None else []
         pids = pa.array(sorted({t["pid"] for t in threads if t["tgid"] == recorder}), pa.int32())
-        return _sequence.EventGroups(
-            self._kinds,
-            played_span.of_tape(tape),
-            _INTERRUPT,
-            (len(pids), pids.buffers()[1]),
-            most,
-        )
+        since, until = played_span.of_tape(tape)
+        given = {"since": since, "until": until, "interrupt": _INTERRUPT}
+        given |= {"recorder": pids.buffers()[1], "nr_recorder": len(pids)}
+        return _sequence.EventGroups(self._kinds, given, most)
 
     def room(self, rows: int) -> dict[str, pa.Buffer]:
         room = {name: values(rows, width) for name, width in _WIDTHS.items()}
