@@ -242,8 +242,7 @@ static int start_thread(struct proc_reader *r)
 	pthread_attr_init(&attr);
 	ret = pthread_attr_setstack(&attr, r->stack, STACK);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	if (!ret)
-		ret = pthread_create(&r->thread, &attr, run, r);
+	ret = ret ?: pthread_create(&r->thread, &attr, run, r);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	return ret;

@@ -380,8 +380,7 @@ static int take(struct unspool *u, struct cursor *c, struct error *err)
 		ret = flush(u, c->ts, err);
 	if (!ret && c->missed)
 		ret = lose_missed(u, c, c->ts, err);
-	if (!ret)
-		ret = source_add(&u->source, c->cpu, c->ts, c->record, size, err);
+	ret = ret ?: source_add(&u->source, c->cpu, c->ts, c->record, size, err);
 	if (ret)
 		return ret;
 	tasks_see(u->tasks, c->record, size);
@@ -455,8 +454,7 @@ static int cut(struct unspool *u, struct error *err)
 
 	/* The owner may request the next cut as soon as the reader continues. */
 	atomic_store(&u->limit, NO_LIMIT);
-	if (!ret)
-		ret = source_cut(&u->source, err);
+	ret = ret ?: source_cut(&u->source, err);
 	for (int i = 0; i < u->nr_cpus; i++) {
 		struct ring *row = &u->cursors[i].row;
 
@@ -509,10 +507,8 @@ void *unspool_run(void *arg)
 			ret = flush(u, ts, &err);
 		rest(u, merged);
 	}
-	if (!ret)
-		ret = settle(u, true, &err);
-	if (!ret)
-		ret = source_flush(&u->source, &err);
+	ret = ret ?: settle(u, true, &err);
+	ret = ret ?: source_flush(&u->source, &err);
 	source_end(&u->source, ret, &err);
 	return NULL;
 }

@@ -18,14 +18,10 @@ int hindsight_new(struct hindsight **out, const struct run_config *config, struc
 	if (!h)
 		return fail(err, ENOMEM, "no memory for a start from hindsight");
 	ret = run_init(&h->run, config, err);
-	if (!ret)
-		ret = run_output(&h->run, &h->pageblock, &pageblock_table, ROWS, err);
-	if (!ret)
-		ret = run_output(&h->run, &h->pcp_page, &pcp_page_table, ROWS, err);
-	if (!ret)
-		ret = run_output(&h->run, &h->pcp, &pcp_table, ROWS, err);
-	if (!ret)
-		ret = run_output(&h->run, &h->free_block, &free_block_table, ROWS, err);
+	ret = ret ?: run_output(&h->run, &h->pageblock, &pageblock_table, ROWS, err);
+	ret = ret ?: run_output(&h->run, &h->pcp_page, &pcp_page_table, ROWS, err);
+	ret = ret ?: run_output(&h->run, &h->pcp, &pcp_table, ROWS, err);
+	ret = ret ?: run_output(&h->run, &h->free_block, &free_block_table, ROWS, err);
 	if (ret) {
 		hindsight_free(h);
 		return ret;
@@ -201,8 +197,7 @@ static int start(struct hindsight *h, struct error *err)
 	if (h->run.started)
 		return 0;
 	ret = prepare(h, err);
-	if (!ret)
-		ret = run_start(&h->run, err);
+	ret = ret ?: run_start(&h->run, err);
 	h->run.started = !ret;
 	return ret;
 }

@@ -137,8 +137,7 @@ int machine_check(const struct machine *machine, const struct zone_spec *zones, 
 {
 	int ret = check_machine(machine, err);
 
-	if (!ret)
-		ret = check_zones(machine, zones, nr_zones, err);
+	ret = ret ?: check_zones(machine, zones, nr_zones, err);
 	return ret ? ret : check_pages(machine, zones, nr_zones, err);
 }
 

@@ -35,14 +35,10 @@ int validate_new(struct validate **out, const struct validate_config *config, st
 	v->config = *config;
 	v->totals.anomalies = v->run.nr_anomalies;
 	ret = run_init(&v->run, &config->run, err);
-	if (!ret)
-		ret = run_output(&v->run, &v->score.inferred, &inferred_table, OTHER_ROWS, err);
-	if (!ret)
-		ret = run_output(&v->run, &v->preference, &preference_table, OTHER_ROWS, err);
-	if (!ret)
-		ret = run_output(&v->run, &v->score.block_mix, &block_mix_table, OTHER_ROWS, err);
-	if (!ret)
-		ret = run_output(&v->run, &v->score.use, &recorded_use_table, 1, err);
+	ret = ret ?: run_output(&v->run, &v->score.inferred, &inferred_table, OTHER_ROWS, err);
+	ret = ret ?: run_output(&v->run, &v->preference, &preference_table, OTHER_ROWS, err);
+	ret = ret ?: run_output(&v->run, &v->score.block_mix, &block_mix_table, OTHER_ROWS, err);
+	ret = ret ?: run_output(&v->run, &v->score.use, &recorded_use_table, 1, err);
 	if (ret) {
 		validate_free(v);
 		return ret;
@@ -108,14 +104,10 @@ static int start(struct validate *v, struct error *err)
 		return ret;
 	v->m = v->run.model;
 	ret = window_new(&v->window, v->m->nr_cpus, err);
-	if (!ret)
-		ret = score_new(&v->score, &v->run, &v->window, v->config.observer, err);
-	if (!ret)
-		ret = whereabouts_new(&v->whereabouts, v->m, &v->window, err);
-	if (!ret)
-		ret = new_arrays(v, err);
-	if (!ret)
-		ret = node_preference_new(&v->node_preference, v->m, err);
+	ret = ret ?: score_new(&v->score, &v->run, &v->window, v->config.observer, err);
+	ret = ret ?: whereabouts_new(&v->whereabouts, v->m, &v->window, err);
+	ret = ret ?: new_arrays(v, err);
+	ret = ret ?: node_preference_new(&v->node_preference, v->m, err);
 	if (ret)
 		return ret;
 	v->events.prediction = &v->prediction;
@@ -459,8 +451,7 @@ int validate_preview(struct validate *v, const struct ArrowSchema *schema,
 	size_t nr;
 	int ret = table_read(&event_table, schema, array, &columns, &nr, err);
 
-	if (!ret)
-		ret = start(v, err);
+	ret = ret ?: start(v, err);
 	if (!ret && v->run.rows)
 		return fail(err, EINVAL, "a preview of events after the first of them was fed");
 	if (!ret && !v->whereabouts.next_events.bits)

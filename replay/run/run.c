@@ -33,8 +33,7 @@ int run_init(struct run *run, const struct run_config *config, struct error *err
 	if (!run->config.recorded)
 		run->config.recorded = config->kernel;
 	ret = check_config(config, err);
-	if (!ret)
-		ret = policy_stack_new(&run->policies, policies, err);
+	ret = ret ?: policy_stack_new(&run->policies, policies, err);
 	for (int i = 0; i < config->nr_policy_libs && !ret; i++)
 		ret = policy_stack_open(run->policies, config->policy_libs[i], err);
 	for (int i = 0; i < config->nr_policies && !ret; i++)

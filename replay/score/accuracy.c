@@ -20,8 +20,7 @@ int accuracy_new(struct accuracy *s, struct run *run, struct error *err)
 	if (!s->zones)
 		return fail(err, ENOMEM, "no memory for %d zones", s->m->nr_zones);
 	ret = run_output(run, &s->exactness, &exactness_table, ROWS, err);
-	if (!ret)
-		ret = run_output(run, &s->repair, &repair_table, ROWS, err);
+	ret = ret ?: run_output(run, &s->repair, &repair_table, ROWS, err);
 	return ret ? ret : run_output(run, &s->miss, &miss_table, ROWS, err);
 }
 

@@ -21,8 +21,7 @@ int score_new(struct score *s, struct run *run, const struct event_window *windo
 		s->pending_misses[i].next = &s->pending_misses[i + 1];
 	s->free_pending_miss = s->pending_misses;
 	ret = accuracy_new(&s->accuracy, run, err);
-	if (!ret)
-		ret = guesses_new(s, err);
+	ret = ret ?: guesses_new(s, err);
 	return ret ? ret : recorded_use_new(&s->recorded_use, s->m, err);
 }
 
