@@ -93,7 +93,9 @@ class Case:
         )
 
     def missing(self, table: str, kind: str) -> str:
-        """Why has() is false, in words."""
+        """Why has() is false, in words; empty if it is true."""
+        if self.has(table, kind):
+            return ""
         if self.run is not None:
             if table == "event":
                 return "this run of a sweep stores only fallbacks"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compaction that no allocation asked for: a busy kcompactd, and requests through /proc or /sys."""
 
+from functools import partial
 from typing import Any
 
 from pagetape.answer import amount, duration
@@ -8,8 +9,8 @@ from pagetape.diagnosing.case import Case, of, percent
 from pagetape.diagnosing.finding import Finding
 from pagetape.diagnosing.thresholds import EXPLICIT_COMPACTION, KCOMPACTD_BUSY, SHORT_TAPE_S
 
-KCOMPACTD, KCOMPACTD_TITLE = "kcompactd", "kcompactd compacts much of the time"
-EXPLICIT, EXPLICIT_TITLE = "explicit_compaction", "Compaction that a task asked for"
+_kcompactd = partial(Finding, "kcompactd", "kcompactd compacts much of the time")
+_explicit = partial(Finding, "explicit_compaction", "Compaction that a task asked for")
 
 
 def _moved(case: Case, row: dict[str, Any]) -> str:
@@ -50,12 +51,12 @@ def kcompactd(case: Case) -> Finding:
     if not case.has("compaction", "begin"):
         why = case.missing("compaction", "begin")
         next_command = case.record("--events all")
-        return Finding(KCOMPACTD, KCOMPACTD_TITLE, "unknown", why, next=next_command)
+        return _kcompactd("unknown", why, next=next_command)
     nodes = _rows(case, "kcompactd")
     if not nodes:
         why = "kcompactd compacted nothing"
         evidence = {"busy_percent": 0, "baseline": 0}
-        return Finding(KCOMPACTD, KCOMPACTD_TITLE, "none", why, evidence=evidence)
+        return _kcompactd("none", why, evidence=evidence)
     worst = nodes[0]
     busy = worst["busy_percent"]
     place = "" if worst["node"] is None else f" of node {worst['node']}"
@@ -68,11 +69,9 @@ def kcompactd(case: Case) -> Finding:
     severity = KCOMPACTD_BUSY.severity(busy)
     evidence = worst | {"nodes": nodes}
     if severity == "none":
-        return Finding(KCOMPACTD, KCOMPACTD_TITLE, severity, text, evidence=evidence)
+        return _kcompactd(severity, text, evidence=evidence)
     main = "kcompactd" if 2 * worst["asked_s"] >= worst["busy_s"] else "proactive"
-    return Finding(
-        KCOMPACTD,
-        KCOMPACTD_TITLE,
+    return _kcompactd(
         severity,
         f"{text}. {_cause(case, worst)}",
         case.sure("summed over the recorded runs; that is not CPU time"),
@@ -89,7 +88,7 @@ def explicit(case: Case) -> Finding:
         if case.run is None:
             why = case.missing("compaction", "begin")
         next_command = "" if case.run else case.record("--events all")
-        return Finding(EXPLICIT, EXPLICIT_TITLE, "unknown", why, next=next_command)
+        return _explicit("unknown", why, next=next_command)
     rows, unknown = _rows(case, "explicit"), _rows(case, "unknown")
     if not rows:
         why = "no task asked for compaction"
@@ -98,7 +97,7 @@ def explicit(case: Case) -> Finding:
             why = f"the events do not say whether a request or a task asked for {runs}"
         evidence: dict[str, Any] = {"busy_percent": 0, "baseline": 0}
         severity = "unknown" if unknown else "none"
-        return Finding(EXPLICIT, EXPLICIT_TITLE, severity, why, evidence=evidence)
+        return _explicit(severity, why, evidence=evidence)
     (row,) = rows
     busy = row["busy_percent"]
     group = f" ({row['cgroup']})" if row["cgroup"] else ""
@@ -110,12 +109,10 @@ def explicit(case: Case) -> Finding:
     )
     severity = EXPLICIT_COMPACTION.severity(busy)
     if severity == "none":
-        return Finding(EXPLICIT, EXPLICIT_TITLE, severity, text, evidence=row)
+        return _explicit(severity, text, evidence=row)
     if case.seconds < SHORT_TAPE_S:
         severity = "low"
-    return Finding(
-        EXPLICIT,
-        EXPLICIT_TITLE,
+    return _explicit(
         severity,
         f"{text}. No allocation asked for it: the task wrote to /proc/sys/vm/compact_memory or"
         " /sys/devices/system/node/node*/compact, as cron jobs, node agents and set-up scripts do."

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Failed allocations and OOM kills, and what would have saved them."""
 
+from functools import partial
 from typing import Any
 
 from pagetape.answer import amount
@@ -9,7 +10,7 @@ from pagetape.diagnosing.finding import Finding
 from pagetape.diagnosing.thresholds import FAILURES, OPTIONAL_FAILURES
 from pagetape.diagnosing.watermarks import room_of
 
-ID, TITLE, OOM_TITLE = "failures", "Failed allocations", "Memory ran out"
+_finding = partial(Finding, "failures", "Failed allocations")
 
 
 def _larger_reserve(case: Case, report: str) -> tuple[str, str]:
@@ -55,8 +56,8 @@ def _killed(case: Case, kills: int, rows: list[dict[str, Any]], victim: str | No
         )
     first = f" (first {victim})" if victim else ""
     return Finding(
-        ID,
-        OOM_TITLE,
+        "failures",
+        "Memory ran out",
         "high",
         f"The OOM killer killed {amount(kills, 'task')}{first} (normal is 0){vain}."
         f" Memory {where}ran out: the load needs more memory, swap, or a limit of its own.",
@@ -78,7 +79,7 @@ def examine(case: Case) -> Finding:
         return _killed(case, kills, rows, oom["victim"])
     if not recorded:
         why = case.missing("event", "alloc")
-        return Finding(ID, TITLE, "unknown", why, next=case.record("--events page"))
+        return _finding("unknown", why, next=case.record("--events page"))
     allocs = rows[0]["allocs"] if rows else 0
     hard = [row for row in rows if not row["optional"]]
     failed, optional = sum(r["nr"] for r in hard), sum(r["nr"] for r in rows if r["optional"])
@@ -99,12 +100,10 @@ def examine(case: Case) -> Finding:
     if not failed:
         if not optional:
             why = "no allocation failed" + (f" ({left_out})" if own else "")
-            return Finding(ID, TITLE, "none", why, evidence=evidence)
+            return _finding("none", why, evidence=evidence)
         severity = "low" if of(optional, allocs) >= OPTIONAL_FAILURES else "none"
         text = f"{easy}; none failed without (normal is 0{'; ' if own else ''}{left_out})"
-        return Finding(
-            ID,
-            TITLE,
+        return _finding(
             severity,
             text + ("." if severity == "low" else ""),
             case.sure("every failure is recorded"),
@@ -120,9 +119,7 @@ def examine(case: Case) -> Finding:
         f" {allocs:,}; normal is 0{'; ' if own else ''}{left_out}), most of them {kind}requests of"
         f" order {worst['page_order']} by task {worst['task']}. What would have helped: {remedy}."
     )
-    return Finding(
-        ID,
-        TITLE,
+    return _finding(
         FAILURES.severity(share) if share >= FAILURES.low else "medium",
         text,
         case.sure(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why huge pages fail."""
 
+from functools import partial
 from typing import Any
 
 from pagetape.answer import amount
@@ -8,7 +9,7 @@ from pagetape.diagnosing.case import Case, of, percent
 from pagetape.diagnosing.finding import Finding
 from pagetape.diagnosing.thresholds import FRAGMENTED, HUGE_PAGE_REQUESTS, HUGE_PAGES
 
-ID, TITLE = "huge_pages", "Huge pages"
+_finding = partial(Finding, "huge_pages", "Huge pages")
 
 
 def _wanted(case: Case) -> dict[str, Any]:
@@ -96,17 +97,15 @@ def _unwanted(case: Case, now: dict[str, Any], evidence: dict[str, Any]) -> Find
     """The finding if no huge page was requested: whether a request would fail."""
     why = "no huge page was requested"
     if now["free"] is None:
-        return Finding(ID, TITLE, "none", why, evidence=evidence)
+        return _finding("none", why, evidence=evidence)
     block = 1 << int(case.tape.facts["pageblock_order"])
     score = 100 - of(now["blocks"] * block, now["free"])
     evidence = evidence | {"score_percent": score}
     blocks = amount(now["blocks"], "free block") if now["blocks"] else "no free block"
     if now["free"] < now["high"] + block or score < FRAGMENTED:
         why += f"; {blocks} of {case.mib(block)} at the last snapshot"
-        return Finding(ID, TITLE, "none", why, evidence=evidence)
-    return Finding(
-        ID,
-        TITLE,
+        return _finding("none", why, evidence=evidence)
+    return _finding(
         "low",
         f"At the last snapshot {percent(score)} of the {case.mib(now['free'])} free memory is in"
         f" blocks smaller than {case.mib(block)} (kcompactd starts at {FRAGMENTED} %), and there"
@@ -121,9 +120,7 @@ def _unwanted(case: Case, now: dict[str, Any], evidence: dict[str, Any]) -> Find
 
 def examine(case: Case) -> Finding:
     if not case.has("event", "alloc") and "thp_fault_alloc" not in case.counters:
-        return Finding(
-            ID,
-            TITLE,
+        return _finding(
             "unknown",
             "the tape has neither mm_page_alloc events nor counters of huge page faults",
             next=case.record("--events all"),
@@ -139,20 +136,16 @@ def examine(case: Case) -> Finding:
         f"({percent(share)}; normal is 0)"
     )
     if found["wanted"] < HUGE_PAGE_REQUESTS:
-        return Finding(
-            ID, TITLE, "none", f"{counted}: too few requests for a rate", evidence=evidence
-        )
+        return _finding("none", f"{counted}: too few requests for a rate", evidence=evidence)
     severity = HUGE_PAGES.severity(share)
     if severity == "none":
-        return Finding(ID, TITLE, severity, counted, evidence=evidence)
+        return _finding(severity, counted, evidence=evidence)
     certainty = "failures are counted by the kernel"
     if found["source"] == "page faults":
         certainty += " from the first reading of /proc to the last"
     if found["memory"] + found["block"] + found["policy"]:
         certainty += "; a cause is that of the request's own moment, by the count of free memory"
-    return Finding(
-        ID,
-        TITLE,
+    return _finding(
         severity,
         f"{counted}.{_causes(found)}{_losers(found)}{_compaction(case)}",
         case.sure(certainty),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A kswapd that runs for nothing."""
 
+from functools import partial
 from typing import Any
 
 from pagetape.answer import amount
@@ -8,7 +9,7 @@ from pagetape.diagnosing.case import Case, of, percent
 from pagetape.diagnosing.finding import SEVERITIES, Finding
 from pagetape.diagnosing.thresholds import KSWAPD_AWAKE, KSWAPD_WASTE
 
-ID, TITLE = "kswapd", "kswapd runs for nothing"
+_finding = partial(Finding, "kswapd", "kswapd runs for nothing")
 
 
 def _judge(case: Case, row: dict[str, Any]) -> dict[str, Any]:
@@ -67,22 +68,17 @@ def _next(case: Case, row: dict[str, Any]) -> str:
 
 
 def examine(case: Case) -> Finding:
-    if not case.has("reclaim", "kswapd_wake"):
-        why = case.missing("reclaim", "kswapd_wake")
-        return Finding(ID, TITLE, "unknown", why, next=case.record("--events all"))
+    if why := case.missing("reclaim", "kswapd_wake"):
+        return _finding("unknown", why, next=case.record("--events all"))
     nodes = [_judge(case, row) for row in case.rows("kswapd")]
     if not nodes:
-        return Finding(
-            ID, TITLE, "none", "kswapd slept all the time", evidence={"awake_percent": 0}
-        )
+        return _finding("none", "kswapd slept all the time", evidence={"awake_percent": 0})
     worst = min(nodes, key=lambda n: (SEVERITIES.index(n["severity"]), -n["awake_percent"]))
     awake, waste = worst["awake_percent"], worst["waste_percent"]
     awake_words = f"kswapd of node {worst['node']} was awake {percent(awake)} of the tape"
     evidence = worst | {"nodes": nodes, "baseline": 0}
     if waste is None:
-        return Finding(
-            ID,
-            TITLE,
+        return _finding(
             "none" if awake < KSWAPD_AWAKE.low or worst["freed"] else "unknown",
             f"{awake_words} and freed {case.pages(worst['freed'])}; scans are not recorded",
             evidence=evidence,
@@ -98,10 +94,8 @@ def examine(case: Case) -> Finding:
         work = f"freed no page in {amount(worst['passes'], 'pass', 'passes')}"
     text = f"{awake_words} and {work}"
     if worst["severity"] == "none":
-        return Finding(ID, TITLE, "none", text, evidence=evidence)
-    return Finding(
-        ID,
-        TITLE,
+        return _finding("none", text, evidence=evidence)
+    return _finding(
         worst["severity"],
         f"{text}. {_cause(worst)}",
         case.sure("counted by the kernel; awake is not CPU time"),

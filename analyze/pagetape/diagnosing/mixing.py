@@ -2,6 +2,7 @@
 """Who puts pages that cannot move into MOVABLE pageblocks."""
 
 import re
+from functools import partial
 from typing import Any
 
 from pagetape.answer import amount
@@ -9,7 +10,7 @@ from pagetape.diagnosing.case import Case, of, percent
 from pagetape.diagnosing.finding import Finding
 from pagetape.diagnosing.thresholds import MIXING
 
-ID, TITLE = "mixing", "Kernel pages in MOVABLE pageblocks"
+_finding = partial(Finding, "mixing", "Kernel pages in MOVABLE pageblocks")
 
 # The allocator's own functions: the code that asked stands outside of them.
 _ALLOCATOR = re.compile(
@@ -44,9 +45,8 @@ def _sources(row: dict[str, Any]) -> str:
 
 
 def examine(case: Case) -> Finding:
-    if not case.has("event", "alloc_extfrag"):
-        why = case.missing("event", "alloc_extfrag")
-        return Finding(ID, TITLE, "unknown", why, next=case.record("--stacks extfrag"))
+    if why := case.missing("event", "alloc_extfrag"):
+        return _finding("unknown", why, next=case.record("--stacks extfrag"))
     row = case.mixing
     live = case.has("event", "alloc") and case.has("event", "free")
     lasting = row["lasting_blocks"] if live else row["blocks"]
@@ -54,9 +54,7 @@ def examine(case: Case) -> Finding:
     share = of(lasting, whole) if whole else None
     evidence = row | {"share_percent": share, "baseline": 0, "lasting_known": live}
     if not row["harmful"]:
-        return Finding(
-            ID,
-            TITLE,
+        return _finding(
             "none",
             f"no fallback put a page that cannot move into a MOVABLE pageblock"
             f" ({amount(row['fallbacks'], 'fallback')} in all)",
@@ -82,9 +80,7 @@ def examine(case: Case) -> Finding:
         certainty += "; the number of MOVABLE pageblocks is not recorded"
     if not row["stack"]:
         certainty += "; no stacks, so the kernel code is unknown"
-    return Finding(
-        ID,
-        TITLE,
+    return _finding(
         severity,
         text,
         case.sure(certainty),

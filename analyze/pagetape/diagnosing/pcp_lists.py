@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Per-CPU lists that are too small for the load, or too large for the machine."""
 
+from functools import partial
 from typing import Any
 
 from pagetape.answer import amount
@@ -8,8 +9,8 @@ from pagetape.diagnosing.case import Case, of, percent
 from pagetape.diagnosing.finding import Finding
 from pagetape.diagnosing.thresholds import PCP_BACK, PCP_LARGE, PCP_LOCK, PCP_SAVED
 
-SMALL, SMALL_TITLE = "pcp_small", "Per-CPU lists too small"
-LARGE, LARGE_TITLE = "pcp_large", "Per-CPU lists too large"
+_small = partial(Finding, "pcp_small", "Per-CPU lists too small")
+_large = partial(Finding, "pcp_large", "Per-CPU lists too large")
 
 _FRACTION = 8  # of a zone on its lists, at most: percpu_pagelist_high_fraction
 
@@ -59,9 +60,8 @@ def _larger(case: Case, row: dict[str, Any]) -> dict[str, Any]:
 
 def too_small(case: Case) -> Finding:
     for kind in ("alloc", "free", "alloc_zone_locked", "pcpu_drain"):
-        if not case.has("event", kind):
-            why = case.missing("event", kind)
-            return Finding(SMALL, SMALL_TITLE, "unknown", why, next=case.record("--events page"))
+        if why := case.missing("event", kind):
+            return _small("unknown", why, next=case.record("--events page"))
     row = case.row("pcp")
     share, locked = of(row["back"], row["alloc_pages"]), _locked(case, row)
     evidence = row | {"share_percent": share, "lock_percent": locked, "baseline": PCP_BACK}
@@ -71,7 +71,7 @@ def too_small(case: Case) -> Finding:
     )
     if not row["alloc_pages"] or share < PCP_BACK:
         why = f"{counted} (below {PCP_BACK} %)"
-        return Finding(SMALL, SMALL_TITLE, "none", why, evidence=evidence)
+        return _small("none", why, evidence=evidence)
     larger = _larger(case, row)
     evidence |= larger
     lists = (
@@ -80,14 +80,12 @@ def too_small(case: Case) -> Finding:
     )
     if larger["saved_percent"] < PCP_SAVED:
         why = f"{counted}, but {lists}: the load swings further than any list"
-        return Finding(SMALL, SMALL_TITLE, "none", why, evidence=evidence)
+        return _small("none", why, evidence=evidence)
     severity = PCP_LOCK.severity(locked)
     worth = (
         "so they would save little time" if severity == "low" else "and CPUs that wait lose more"
     )
-    return Finding(
-        SMALL,
-        SMALL_TITLE,
+    return _small(
         severity,
         f"{counted} (lists that fit the load serve most pages: below {PCP_BACK} %); {lists}. The"
         f" zone lock was held for that at most {percent(max(locked, 0.01))} of the time, {worth}.",
@@ -103,12 +101,8 @@ def too_small(case: Case) -> Finding:
 def too_large(case: Case) -> Finding:
     known = [z for z in case.zones if z["pcp_pages"] is not None]
     if not known:
-        return Finding(
-            LARGE,
-            LARGE_TITLE,
-            "unknown",
-            "no snapshot has the per-CPU lists",
-            next=case.record("--snapshot exact"),
+        return _large(
+            "unknown", "no snapshot has the per-CPU lists", next=case.record("--snapshot exact")
         )
     worst: tuple[float, dict[str, Any], dict[str, int]] | None = None
     for at_end in (False, True):
@@ -124,7 +118,7 @@ def too_large(case: Case) -> Finding:
                 where = {"node": node, "at_end": at_end, "at_most": at_most}
                 worst = (total["pcp_pages"] / gap, where, total)
     if worst is None:
-        return Finding(LARGE, LARGE_TITLE, "unknown", "the tape has no watermarks")
+        return _large("unknown", "the tape has no watermarks")
     ratio, where, total = worst
     evidence = where | total | {"ratio": ratio, "baseline": 1}
     when = "end" if where["at_end"] else "start"
@@ -138,13 +132,11 @@ def too_large(case: Case) -> Finding:
     short = total["usable"] < 2 * total["wmark_high"]
     if ratio < PCP_LARGE.low or not short:
         why = "" if short or where["at_most"] else ": memory is not short"
-        return Finding(LARGE, LARGE_TITLE, "none", counted + why, evidence=evidence)
+        return _large("none", counted + why, evidence=evidence)
     cpus = int(case.tape.facts.get("cpus") or 1)
     room = max(total["wmark_high"] - total["wmark_min"], 1)
     fraction = max(total["managed"] // room, _FRACTION)
-    return Finding(
-        LARGE,
-        LARGE_TITLE,
+    return _large(
         PCP_LARGE.severity(ratio),
         f"{counted}. The watermarks do not count the lists: reclaim starts although these pages"
         f" are free, spread over {amount(cpus, 'CPU')}.",

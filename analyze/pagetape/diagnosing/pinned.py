@@ -1,39 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory in nearly empty pageblocks that a few pages hold."""
 
+from functools import partial
+
 from pagetape.answer import amount
 from pagetape.diagnosing.case import Case, of, percent
 from pagetape.diagnosing.finding import Finding
 from pagetape.diagnosing.thresholds import PINNED
 
-ID, TITLE = "pinned", "Nearly empty pageblocks"
+_finding = partial(Finding, "pinned", "Nearly empty pageblocks")
 
 
 def examine(case: Case) -> Finding:
     order = case.tape.facts.get("pageblock_order")
     row = case.row("pinned") if order is not None else {"blocks": 0}
     if not row["blocks"]:
-        return Finding(
-            ID,
-            TITLE,
+        return _finding(
             "unknown",
             "no snapshot at the end shows where the free pages are",
             next=case.record("--snapshot exact"),
         )
-    if not case.has("event", "alloc"):
-        why = case.missing("event", "alloc")
-        return Finding(ID, TITLE, "unknown", why, next=case.record("--events page"))
+    if why := case.missing("event", "alloc"):
+        return _finding("unknown", why, next=case.record("--events page"))
     block = 1 << int(order or 0)
     managed = sum(z["managed"] for z in case.last_zones)
     share = of(row["pinned"] * block, managed)
     packed = -(-row["pinning_pages"] // block)
     evidence = row | {"share_percent": share, "packed_blocks": packed, "baseline": packed}
     if not row["nearly_empty"]:
-        return Finding(ID, TITLE, "none", "no pageblock is nearly empty", evidence=evidence)
+        return _finding("none", "no pageblock is nearly empty", evidence=evidence)
     if not row["pinned"]:
-        return Finding(
-            ID,
-            TITLE,
+        return _finding(
             "none",
             f"of {amount(row['nearly_empty'], 'nearly empty pageblock')} none is known to hold"
             " a page that cannot move",
@@ -47,7 +44,7 @@ def examine(case: Case) -> Finding:
     )
     severity = PINNED.severity(share)
     if severity == "none":
-        return Finding(ID, TITLE, severity, counted, evidence=evidence)
+        return _finding(severity, counted, evidence=evidence)
     text = (
         f"{counted[:1].upper()}{counted[1:]}. No compaction can turn these blocks into huge pages"
     )
@@ -60,9 +57,7 @@ def examine(case: Case) -> Finding:
         + (f" ({amount(row['unclear'], 'more block')} unclear)" if row["unclear"] else "")
         + ("" if row["exact"] else "; the free pages were read while the machine ran")
     )
-    return Finding(
-        ID,
-        TITLE,
+    return _finding(
         severity,
         text,
         case.sure(certainty),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lost events, and what the recording cannot show."""
 
+from functools import partial
 from typing import NamedTuple
 
 from pagetape.answer import amount
@@ -12,7 +13,7 @@ from pagetape.tapes.disturbance import lines
 from pagetape.tapes.kernel_rows import named, warnings_of
 from pagetape.tapes.loss import Loss
 
-ID, TITLE = "loss", "Lost events"
+_finding = partial(Finding, "loss", "Lost events")
 
 
 class Limit(NamedTuple):
@@ -36,11 +37,9 @@ def loss(case: Case) -> Finding:
     }
     command = case.command("report", "loss", "T")
     if not read and not gaps:
-        return Finding(ID, TITLE, "unknown", "the tape has no events", evidence=evidence)
+        return _finding("unknown", "the tape has no events", evidence=evidence)
     if found.total is None:
-        return Finding(
-            ID,
-            TITLE,
+        return _finding(
             "medium" if gaps or not case.tape.complete else "low",
             "The number of lost events is unknown"
             + (f": the tape has {amount(gaps, 'gap')} (normal is 0)" if gaps else "")
@@ -52,10 +51,8 @@ def loss(case: Case) -> Finding:
     share = of(found.total, found.total + read)
     evidence["share_percent"] = share
     if not found.total:
-        return Finding(ID, TITLE, "none", "no event was lost", evidence=evidence)
-    return Finding(
-        ID,
-        TITLE,
+        return _finding("none", "no event was lost", evidence=evidence)
+    return _finding(
         LOSS.severity(max(share, LOSS.low)),
         f"{amount(found.total, 'event')} are lost ({percent(share)}; normal is 0), on"
         f" {amount(len(found.by_cpu), 'CPU')}. Every other count is a lower bound, and a replay"

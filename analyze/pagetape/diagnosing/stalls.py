@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tasks that wait in reclaim and compaction, and why."""
 
+from functools import partial
 from typing import Any
 
 from pagetape.answer import amount, duration
@@ -8,7 +9,7 @@ from pagetape.diagnosing.case import Case, of, percent
 from pagetape.diagnosing.finding import Finding
 from pagetape.diagnosing.thresholds import LONG_STALL_MS, RECLAIM_TARGET, STALLS
 
-ID, TITLE = "stalls", "Allocations that wait"
+_finding = partial(Finding, "stalls", "Allocations that wait")
 
 
 def _cause(case: Case, row: dict[str, Any]) -> tuple[str, list[str]]:
@@ -59,9 +60,7 @@ def examine(case: Case) -> Finding:
         why = case.missing("reclaim", "direct_reclaim_begin")
         if case.run is None and case.counters:
             why += f"; the kernel counted {amount(stalled, 'direct reclaim')}, without durations"
-        return Finding(
-            ID,
-            TITLE,
+        return _finding(
             "low" if stalled and case.run is None else "unknown",
             why,
             "counted by the kernel" if stalled else "",
@@ -72,9 +71,7 @@ def examine(case: Case) -> Finding:
     share = of(row["some_s"], case.seconds)
     evidence = row | {"share_percent": share, "baseline": 0, "allocstall": stalled}
     if not row["nr"]:
-        return Finding(
-            ID, TITLE, "none", "no task waited in reclaim or compaction", evidence=evidence
-        )
+        return _finding("none", "no task waited in reclaim or compaction", evidence=evidence)
     severity = STALLS.severity(share)
     if row["max_ms"] >= LONG_STALL_MS and severity in ("none", "low"):
         severity = "medium"
@@ -84,15 +81,13 @@ def examine(case: Case) -> Finding:
         f" the longest {duration(row['max_ms'] / 1e3)}"
     )
     if severity == "none":
-        return Finding(ID, TITLE, severity, counted, evidence=evidence)
+        return _finding(severity, counted, evidence=evidence)
     cause, words = _cause(case, row)
     asleep = of(row["throttled_s"], row["total_s"])
     if asleep > 25:
         cause += f"; {percent(asleep)} of that time was throttled sleep"
     victim = f"Task {row['task']} waited {percent(of(row['task_s'], row['total_s']))} of that time"
-    return Finding(
-        ID,
-        TITLE,
+    return _finding(
         severity,
         f"{counted}. {victim}; {cause}.",
         case.sure(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watermarks that leave kswapd too little room."""
 
+from functools import partial
 from typing import Any
 
 from pagetape.answer import amount
@@ -8,7 +9,7 @@ from pagetape.diagnosing.case import Case, of, percent
 from pagetape.diagnosing.finding import Finding
 from pagetape.diagnosing.thresholds import RECLAIM_TARGET, WATERMARKS
 
-ID, TITLE = "watermarks", "Watermarks too tight"
+_finding = partial(Finding, "watermarks", "Watermarks too tight")
 
 
 def room_of(case: Case) -> dict[str, Any] | None:
@@ -30,9 +31,8 @@ def _near(row: dict[str, Any]) -> str:
 
 
 def examine(case: Case) -> Finding:
-    if not case.has("reclaim", "wakeup_kswapd"):
-        why = case.missing("reclaim", "wakeup_kswapd")
-        return Finding(ID, TITLE, "unknown", why, next=case.record("--events all"))
+    if why := case.missing("reclaim", "wakeup_kswapd"):
+        return _finding("unknown", why, next=case.record("--events all"))
     row = case.row("watermarks")
     room = room_of(case)
     share = of(row["stalled"], row["episodes"])
@@ -46,9 +46,9 @@ def examine(case: Case) -> Finding:
     if not row["episodes"] and row["below_min"]:
         why = f"{amount(row['below_min'], 'direct reclaim')} for order 0, but no event of kswapd"
         why += " (it may have given up)"
-        return Finding(ID, TITLE, "unknown", why, evidence=evidence)
+        return _finding("unknown", why, evidence=evidence)
     if not row["episodes"]:
-        return Finding(ID, TITLE, "none", "free memory never fell below low", evidence=evidence)
+        return _finding("none", "free memory never fell below low", evidence=evidence)
     direct = f"{amount(row['below_min'], 'direct reclaim')} for order 0"
     counted = (
         f"{row['stalled']:,} of {amount(row['episodes'], 'shortage')} ended below the min watermark"
@@ -56,11 +56,9 @@ def examine(case: Case) -> Finding:
     )
     severity = WATERMARKS.severity(share)
     if severity == "none":
-        return Finding(ID, TITLE, "none", f"{counted}; {_near(row)}", evidence=evidence)
+        return _finding("none", f"{counted}; {_near(row)}", evidence=evidence)
     if each < RECLAIM_TARGET:
-        return Finding(
-            ID,
-            TITLE,
+        return _finding(
             "none",
             f"{counted}, but a direct reclaim freed"
             f" {case.pages(each, f'its goal is {RECLAIM_TARGET} pages')}: there is too little to"
@@ -80,9 +78,7 @@ def examine(case: Case) -> Finding:
         )
     now = case.sysctl("vm.watermark_scale_factor")
     replay = case.run is None and factor and case.has("event", "alloc") and (now or 0) < factor
-    return Finding(
-        ID,
-        TITLE,
+    return _finding(
         severity,
         text,
         case.sure("shortages and direct reclaims are recorded; the effect of a factor is not"),
