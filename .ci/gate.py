@@ -14,8 +14,6 @@ failed. Without the setup there is nothing to test: its failure ends the run.
 Two runs in one clone, and the live steps of two clones on one machine, wait for each other.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json
@@ -43,7 +41,7 @@ class Outcome:
     failed: list[str] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)  # tests by the reason of their skip
 
-    def __iadd__(self, other: Outcome) -> Outcome:
+    def __iadd__(self, other: "Outcome") -> "Outcome":
         self.passed += other.passed
         self.failed += other.failed
         self.skipped += other.skipped

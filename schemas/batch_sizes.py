@@ -7,8 +7,6 @@ pyarrow does not show. The metadata are FlatBuffers; File.fbs, Message.fbs and S
 https://arrow.apache.org/docs/format/Columnar.html define them.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -66,7 +64,7 @@ class _Table:
         place = self._place(field)
         return 0 if place is None else self._read(form, place)
 
-    def table(self, field: int) -> _Table | None:
+    def table(self, field: int) -> "_Table | None":
         place = self._place(field)
         return None if place is None else _Table(self._data, place + self._read("<I", place))
 

@@ -15,8 +15,6 @@ column, so that a time is found without its column. See grouped.h. A batch in gr
 BATCH_ROWS rows.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 import zlib
@@ -109,7 +107,7 @@ class Form:
         """The schema of a file that has these metadata."""
         return self.schema.with_metadata(dict(metadata))
 
-    def of_file(self, _: Metadata) -> Form:
+    def of_file(self, _: Metadata) -> "Form":
         """The form of a file with these metadata. ValueError if they are damaged."""
         return self
 

@@ -16,8 +16,6 @@ long each took. A tape that lost events against its plan, or lost none though it
 another snapshot than planned, does not stay.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -72,7 +70,7 @@ class Matrix:
     drawn: str  # the hash of the draws
 
     @classmethod
-    def read(cls, path: Path) -> Matrix:
+    def read(cls, path: Path) -> "Matrix":
         declared = tomllib.loads(path.read_text())
         names = ("seed", "calibration_seed", "most", "drawn")
         fixed = {name: declared.pop(name) for name in names}

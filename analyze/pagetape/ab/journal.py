@@ -10,8 +10,6 @@ A setting that has neither its former value nor one that pagetape wrote was chan
 process. It stays as it is, and the user gets a line about it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl
@@ -40,7 +38,7 @@ class Entry:
     written: list[str]
 
     @classmethod
-    def parse(cls, found: dict[str, Any]) -> Entry:
+    def parse(cls, found: dict[str, Any]) -> "Entry":
         """An entry of a journal; raises ValueError unless it is a switch with values."""
         written = found["written"]
         if not isinstance(written, list):

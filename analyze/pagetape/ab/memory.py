@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stops a run before the machine is out of memory, or after the OOM killer ended a process."""
 
-from __future__ import annotations
-
 import errno
 import threading
 from collections.abc import Callable
@@ -51,7 +49,7 @@ class MemoryWatch:
                 self._stop()
                 return
 
-    def __enter__(self) -> MemoryWatch:
+    def __enter__(self) -> "MemoryWatch":
         self._thread.start()
         return self
 

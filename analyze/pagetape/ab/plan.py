@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an A/B is about to do: the setting, its two values, the runs and their tapes."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shlex

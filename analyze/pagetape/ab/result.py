@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The result of an A/B: the file ab.json beside the tapes, and its text."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -49,7 +47,7 @@ class Result:
     restored: list[str] = field(default_factory=list)
 
     @classmethod
-    def begin(cls, plan: Plan) -> Result:
+    def begin(cls, plan: Plan) -> "Result":
         now = datetime.now(UTC).isoformat(timespec="seconds")
         return cls(plan.out, plan.json(), {"kernel": os.uname().release, "began": now})
 
@@ -100,7 +98,7 @@ class Result:
         return found
 
     @classmethod
-    def read(cls, directory: Path) -> Result:
+    def read(cls, directory: Path) -> "Result":
         """The result in a directory; raises TapeError if it is not one of pagetape."""
         path = directory / RESULT
         try:

@@ -5,8 +5,6 @@ The metrics of a switch were chosen before its first recording: what the kernel'
 A switch with a policy is predicted, in the reclaim mode of the policy's tier (reclaim_mode.py).
 """
 
-from __future__ import annotations
-
 import errno
 import re
 from collections.abc import Mapping

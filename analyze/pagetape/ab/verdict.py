@@ -15,8 +15,6 @@ Runs show a difference if the spread of their ratio excludes 1. Ratios are of co
 counts near 0 do not decide.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tapes as objects: pagetape.open(), and pagetape.compare()."""
 
-from __future__ import annotations
-
 import glob
 import os
 import re
@@ -79,14 +77,14 @@ class Tapes:
         with explained():
             return [describe(tape) for tape in self._tapes]
 
-    def __iter__(self) -> Iterator[Tapes]:
+    def __iter__(self) -> "Iterator[Tapes]":
         """Each tape on its own."""
         return (Tapes([tape], self._span, self._unsafe) for tape in self._tapes)
 
     def __len__(self) -> int:
         return len(self._tapes)
 
-    def __getitem__(self, part: slice) -> Tapes:
+    def __getitem__(self, part: slice) -> "Tapes":
         """The part from second `start` to second `stop`; negative ones count from the end."""
         if not isinstance(part, slice):
             raise Error(f"a tape has no part {part!r}: take seconds, as in t[0:10]")
@@ -150,7 +148,7 @@ class Tapes:
         reclaim: str = RECLAIM_AUTO,
         ensemble: int = MEMBERS,
         output: _Path | None = None,
-    ) -> Replay:
+    ) -> "Replay":
         """Play the tape through the model, as `pagetape replay` does.
 
         `policy` is a policy, "nofragment:mode=always", or several. The tape of the replay goes to
@@ -181,7 +179,7 @@ class Tapes:
         with explained():
             return validate_tape(tape, kernel)
 
-    def compare(self, *others: _Path | Tapes, ensemble: int = MEMBERS) -> Compared:
+    def compare(self, *others: "_Path | Tapes", ensemble: int = MEMBERS) -> Compared:
         """pagetape.compare() of these tapes and others."""
         return compare(self, *others, ensemble=ensemble)
 

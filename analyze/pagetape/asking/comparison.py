@@ -17,8 +17,6 @@ and of the differences between members of the same seed. A tape of one run has n
 verdict on its difference. no_verdict.py decides which other differences are withheld.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -128,7 +126,7 @@ class Side:
     members: Members = field(default_factory=dict)
     effects: list[dict[str, Any]] = field(default_factory=list)  # rows of policy_effect
     fallback_unit: str | None = None  # what one fallback event counts
-    error_recorded: Side | None = None  # the recording, as the table model_error has it
+    error_recorded: "Side | None" = None  # the recording, as the table model_error has it
     absent: list[str] = field(default_factory=list)  # what an import leaves out, in words
 
     @classmethod
@@ -138,7 +136,7 @@ class Side:
         label: str,
         members: pa.Table | None = None,
         known_metrics: Metrics | None = None,
-    ) -> Side:
+    ) -> "Side":
         """`members`: rows of the table `member`, for a tape without rows of its own.
         `known_metrics`: those of the tape, if they are known."""
         run = tape.facts.get("replay")
@@ -168,7 +166,7 @@ class Side:
         """The reclaim mode of a replay."""
         return (self.run or {}).get("reclaim")
 
-    def counts_otherwise(self, other: Side) -> bool:
+    def counts_otherwise(self, other: "Side") -> bool:
         """Whether fallback events stand for something else than those of the other side."""
         return fallback_unit.differ(self.fallback_unit, other.fallback_unit)
 
@@ -212,7 +210,7 @@ class Side:
         pairs = zip(this[:nr], other[:nr], strict=True)
         return interval.paired(metric, row["unit"], pairs, *about)
 
-    def why_unpaired(self, base: Side) -> str | None:
+    def why_unpaired(self, base: "Side") -> str | None:
         """Why the members of two replays of one recording cannot be paired; None if they can."""
         for side in (self, base):
             if not side.played:
@@ -228,7 +226,7 @@ class Side:
         return None
 
     @classmethod
-    def of_model_error(cls, tape: Tape, column: str, role: str) -> Side | None:
+    def of_model_error(cls, tape: Tape, column: str, role: str) -> "Side | None":
         """One side of the tape's table model_error."""
         rows = tape.rows("model_error")
         if not rows:
@@ -264,23 +262,23 @@ class Difference:
     no_verdict: str | None = None
 
     @classmethod
-    def of_pair(cls, found: Paired, followed: bool | None) -> Difference:
+    def of_pair(cls, found: Paired, followed: bool | None) -> "Difference":
         return cls(found.value, found.percent, found.low, found.high, found.shown, followed)
 
     @classmethod
-    def of_interval(cls, found: Interval, other: float, followed: bool | None) -> Difference:
+    def of_interval(cls, found: Interval, other: float, followed: bool | None) -> "Difference":
         """The difference of an ensemble and a certain value."""
         value, low, high = (limit - other for limit in (found.median, found.low, found.high))
         percent = 100 * value / other if other else None
         return cls(value, percent, low, high, not low <= 0 <= high, followed)
 
     @classmethod
-    def of_run(cls, value: float, other: float) -> Difference:
+    def of_run(cls, value: float, other: float) -> "Difference":
         """The difference of one run and another value."""
         return cls(value - other, 100 * (value - other) / other if other else None)
 
     @classmethod
-    def withheld(cls, why: str, followed: bool | None) -> Difference:
+    def withheld(cls, why: str, followed: bool | None) -> "Difference":
         return cls(None, None, shown=False, followed=followed, no_verdict=why)
 
 

@@ -15,8 +15,6 @@ A metric without a recorded value, or without an interval of the own rules, cann
 keeps its difference, and the text says "not checked".
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +32,7 @@ class Rules:
     success: Success | None  # of a fragmentation index
 
     @classmethod
-    def of(cls, interval: Interval | None, success: Success | None) -> Rules | None:
+    def of(cls, interval: Interval | None, success: Success | None) -> "Rules | None":
         """None without members."""
         return None if interval is None and success is None else cls(interval, success)
 

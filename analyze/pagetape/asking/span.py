@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A part of the time of tapes."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 NEVER = (1 << 63) - 1  # ns
@@ -14,7 +12,7 @@ class Span(NamedTuple):
 
     begin: float | None = None
     end: float | None = None
-    outer: Span | None = None  # the part of which this is a part
+    outer: "Span | None" = None  # the part of which this is a part
 
     def limits(self, start: int, end: int) -> tuple[int, int]:
         """The first time and the time after the last one, in ns, of a tape whose first and last

@@ -7,8 +7,6 @@ averages or subtracts -1000: a report counts in how many members a request would
 the index of the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -44,7 +42,7 @@ class Success:
     of: int
 
     @classmethod
-    def among(cls, metric: str, values: Sequence[float | None] | None) -> Success | None:
+    def among(cls, metric: str, values: Sequence[float | None] | None) -> "Success | None":
         """Of the known values of an index; None for other metrics, or without a value."""
         known = [value for value in values or () if value is not None]
         return cls(known.count(SUCCEEDS), len(known)) if known and is_index(metric) else None

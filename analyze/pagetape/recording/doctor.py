@@ -5,8 +5,6 @@ The checks leave nothing behind: they remove their tracing instance and unload t
 of the exact snapshot.
 """
 
-from __future__ import annotations
-
 import contextlib
 import mmap
 import os

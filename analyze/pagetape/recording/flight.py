@@ -8,8 +8,6 @@ segments earlier. If one segment exceeds the limit, the recorder drops the segme
 snapshot and its oldest batches.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -42,7 +40,7 @@ class _Packed:
     data: pa.Buffer
 
     @classmethod
-    def of(cls, name: str, batch: pa.RecordBatch) -> _Packed:
+    def of(cls, name: str, batch: pa.RecordBatch) -> "_Packed":
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema.remove_metadata(), options=_ZSTD) as stream:
             stream.write_batch(batch)

@@ -20,8 +20,6 @@ Rings, spools and held events get what the others leave, up to their usual size.
 little, the recorder does not decode. If that is still too much, it refuses.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from dataclasses import dataclass, field, replace
@@ -78,7 +76,7 @@ class Memory:
         """Of each CPU."""
         return self.rings // 1024 // self.cpus
 
-    def words(self, limit: Limit) -> str:
+    def words(self, limit: "Limit") -> str:
         """'at most 214 MB of memory, and 67 MB for rings in the kernel'."""
         own = self.process + self.snapshot + self.spools + self.held + _LIBRARIES
         if not limit.whole:
@@ -112,7 +110,7 @@ class Limit:
     whole: bool  # rings and libraries count
 
     @classmethod
-    def of(cls, wanted: float | None) -> Limit:
+    def of(cls, wanted: float | None) -> "Limit":
         """The limit of --memory, or of this process if that is less."""
         from pagetape._collector import memory_limit
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples of /proc during a recording, placed among its events."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pickle
@@ -40,7 +38,7 @@ class _Packed(NamedTuple):
     data: bytes
 
     @classmethod
-    def of(cls, reading: Reading) -> _Packed:
+    def of(cls, reading: Reading) -> "_Packed":
         return cls(reading.ts, pickle.dumps(reading))
 
     def reading(self) -> Reading:

@@ -5,8 +5,6 @@ A tape's name is its begin: HOST-2026-11-21T061500Z.tape. A TapeDir removes only
 that a TapeDir made, the oldest first, and names each. It never removes the newest tape.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -5,8 +5,6 @@ A page of an event is in a zone, and its CPU has per-CPU lists. A damaged record
 an event of another machine does so again and again.
 """
 
-from __future__ import annotations
-
 import errno
 from typing import Any
 

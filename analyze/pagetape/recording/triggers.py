@@ -9,8 +9,6 @@
 Times are those of the trace, not of decoding. Each trigger is a class in this module.
 """
 
-from __future__ import annotations
-
 import re
 from typing import ClassVar
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a flight recorder waits for: a trigger that fires. The triggers are in triggers.py."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar

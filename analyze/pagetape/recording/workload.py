@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The workload of a recording: a command, a span of time, or neither, until a signal."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import queue

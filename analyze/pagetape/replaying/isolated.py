@@ -5,8 +5,6 @@ The engine is compiled code: whatever data does to it, a sweep goes on, and a wo
 lives. Results, errors and progress come back through a pipe. The process ends when this one does.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pickle
@@ -130,7 +128,7 @@ class Process:
         if self._stderr is not None:
             self._stderr.close()
 
-    def __enter__(self) -> Process:
+    def __enter__(self) -> "Process":
         return self
 
     def __exit__(

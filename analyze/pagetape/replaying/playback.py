@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Free runs: a tape through the replay engine; the result is a tape, or totals only."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 from collections import Counter
@@ -75,7 +73,7 @@ class Run:
     assisted: bool = False  # also takes what the recorded policy decided: validation.requests()
 
     @property
-    def own(self) -> Run:
+    def own(self) -> "Run":
         """The run with which this one is compared: the tape's own rules, with the same inputs."""
         return Run("auto", (), self.reclaim, assisted=self.assisted)
 
@@ -150,7 +148,7 @@ class Source:
         self._instead: Mapping[str, pa.Table] = {}
         self._made: dict[Run, dict[str, Any]] = {}
 
-    def with_start(self, tables: Mapping[str, pa.Table]) -> Source:
+    def with_start(self, tables: Mapping[str, pa.Table]) -> "Source":
         """The same source, with these tables at the start instead of the tape's."""
         source = copy.copy(self)
         source._instead = {**self._instead, **tables}
@@ -419,7 +417,7 @@ class Playback:
                 for batch in rows.to_batches() if rows else []:
                     writer.write(name, batch)
 
-    def __enter__(self) -> Playback:
+    def __enter__(self) -> "Playback":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -7,8 +7,6 @@ once for all of them. If their models do not fit into memory together, the parts
 several passes over the tape.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections import defaultdict
@@ -45,7 +43,7 @@ class Part:
     whole(). Without `new`, it is in memory, and counted. `variation` is that of Playback.
     """
 
-    task: Task
+    task: "Task"
 
     def __init__(
         self,
@@ -125,7 +123,7 @@ class Task:
     them ends the task.
     """
 
-    def __init__(self, parts: Sequence[Part], needs: Sequence[Task] = ()) -> None:
+    def __init__(self, parts: Sequence[Part], needs: "Sequence[Task]" = ()) -> None:
         self.parts = parts
         self.needs = needs
         self.error: Exception | None = None  # the first

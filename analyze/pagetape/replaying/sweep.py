@@ -12,8 +12,6 @@ written last and atomically. A repeated sweep therefore makes only the missing r
 shards and machines can fill one directory.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -111,7 +109,7 @@ class Case:
     name: str  # of its files
 
     @classmethod
-    def of(cls, tape: Tape, label: str, contents: str, run: Run, members: int) -> Case:
+    def of(cls, tape: Tape, label: str, contents: str, run: Run, members: int) -> "Case":
         made = made_by(tape, run)
         what = identity(tape, run) | {"members": members}
         whole = json.dumps([contents, cache.build(), what], sort_keys=True)

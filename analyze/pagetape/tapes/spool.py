@@ -12,8 +12,6 @@ A tape has a spool while it is being recorded, after its recorder was killed or 
 full, and with deferred decoding. `pagetape import` makes a complete tape from tape and spool.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl
@@ -139,7 +137,7 @@ class Spool:
         if closed is not None:
             self.left(closed)
 
-    def __enter__(self) -> Spool:
+    def __enter__(self) -> "Spool":
         return self
 
     def __exit__(
@@ -186,7 +184,7 @@ class Found:
     number: int | None = None  # of the tape in its series, at that time
 
     @classmethod
-    def of(cls, tape: Path) -> Found | None:
+    def of(cls, tape: Path) -> "Found | None":
         """The spool of `tape`, or None; raises TapeError if it is damaged."""
         path = tape / SPOOL
         if not path.is_dir():
@@ -204,7 +202,7 @@ class Found:
             raise TapeError(errno.EBADMSG, f"{path}/checkpoint: damaged: rows {counts}")
         return cls(path, counts, state, number)
 
-    def fitting(self, facts: dict[str, Any]) -> Found:
+    def fitting(self, facts: dict[str, Any]) -> "Found":
         """The same for a tape with these facts.
 
         A recorder killed between two tapes leaves the former tape's checkpoint: none of the rows
