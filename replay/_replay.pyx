@@ -324,14 +324,7 @@ cdef class Replay:
         check(ret, &err)
 
     def read(self):
-        cdef error err
-        cdef ArrowBatch out = ArrowBatch()
-        cdef batch *rows = replay_read(self.c)
-        if not rows:
-            return None
-        out.table = rows.table
-        check(batch_export(rows, &out.array, &err), &err)
-        return rows.table.name.decode(), out
+        return exported(replay_read(self.c))
 
     def finish(self):
         cdef error err
@@ -468,14 +461,7 @@ cdef class Validate:
         )
 
     def read(self):
-        cdef error err
-        cdef ArrowBatch out = ArrowBatch()
-        cdef batch *rows = validate_read(self.c)
-        if not rows:
-            return None
-        out.table = rows.table
-        check(batch_export(rows, &out.array, &err), &err)
-        return rows.table.name.decode(), out
+        return exported(validate_read(self.c))
 
     @property
     def totals(self):
@@ -529,15 +515,9 @@ cdef class Validate:
         cdef const end_state_diff *a = validate_end_state_diff(self.c)
         if not a.known:
             return None
-        return {
-            "free_blocks": a.free_blocks,
-            "free_blocks_same": a.free_blocks_same,
-            "successor_same": a.successor_same,
-            "pcp_pages": a.pcp_pages,
-            "pcp_pages_same": a.pcp_pages_same,
-            "pageblocks": a.pageblocks,
-            "pageblocks_same": a.pageblocks_same,
-        }
+        cdef dict found = a[0]
+        del found["known"]
+        return found
 
     @property
     def anomalies(self):

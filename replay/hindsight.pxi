@@ -58,14 +58,7 @@ cdef class Hindsight:
         check(ret, &err)
 
     def read(self):
-        cdef error err
-        cdef ArrowBatch out = ArrowBatch()
-        cdef batch *rows = hindsight_read(self.c)
-        if not rows:
-            return None
-        out.table = rows.table
-        check(batch_export(rows, &out.array, &err), &err)
-        return rows.table.name.decode(), out
+        return exported(hindsight_read(self.c))
 
     @property
     def free_counts(self):
@@ -79,14 +72,9 @@ cdef class Hindsight:
     @property
     def coverage(self):
         cdef const hindsight_coverage_c *c = hindsight_coverage(self.c)
-        return {
-            "free_blocks": c.free_blocks.nr,
-            "free_blocks_proven": c.free_blocks.proven,
-            "free_pages": c.free_pages.nr,
-            "free_pages_proven": c.free_pages.proven,
-            "pcp_pages": c.pcp_pages.nr,
-            "pcp_pages_proven": c.pcp_pages.proven,
-            "pageblocks": c.pageblocks.nr,
-            "pageblocks_proven": c.pageblocks.proven,
-            "contradictions": c.contradictions,
-        }
+        cdef dict counts = c[0]
+        cdef dict found = {}
+        contradictions = counts.pop("contradictions")
+        for name, nr in counts.items():
+            found[name], found[f"{name}_proven"] = nr["nr"], nr["proven"]
+        return found | {"contradictions": contradictions}

@@ -26,14 +26,7 @@ cdef class RecordedCounts:
         return fallbacks
 
     def read(self):
-        cdef error err
-        cdef ArrowBatch out = ArrowBatch()
-        cdef batch *rows = recorded_counts_read(self.c)
-        if not rows:
-            return None
-        out.table = rows.table
-        check(batch_export(rows, &out.array, &err), &err)
-        return rows.table.name.decode(), out
+        return exported(recorded_counts_read(self.c))
 
     @property
     def complete(self):

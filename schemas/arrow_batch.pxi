@@ -55,13 +55,20 @@ cdef class ArrowBatch:
         return schema_capsule, array_capsule
 
 
-cdef ArrowBatch owned(batch *c):
-    """The rows of a batch; the batch is freed with them."""
+cdef tuple exported(batch *c):
+    """The name of its table and the rows of a batch, which stays the engine's; None for NULL."""
     cdef ArrowBatch rows = ArrowBatch()
     cdef error err
+    if not c:
+        return None
     rows.table = c.table
+    check(batch_export(c, &rows.array, &err), &err)
+    return c.table.name.decode(), rows
+
+
+cdef ArrowBatch owned(batch *c):
+    """The rows of a batch; the batch is freed with them."""
     try:
-        check(batch_export(c, &rows.array, &err), &err)
+        return exported(c)[1]
     finally:
         batch_free(c)
-    return rows

@@ -109,6 +109,9 @@ def header(tape: Toml, tables: list[Toml]) -> str:
             if column.get("null"):
                 out.append(f"\tuint8_t *{column['name']}_valid;")
         out += ["};", f"extern const struct table {name}_table;", ""]
+    names = [table["name"] for table in tables if not has_strings(table)]
+    out += ["/* Those of one table, which the reader knows. */", "union table_columns {"]
+    out += [*(f"\tstruct {name}_columns {name};" for name in names), "};", ""]
     return "\n".join(out)
 
 

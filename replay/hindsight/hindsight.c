@@ -165,11 +165,7 @@ int hindsight_load(struct hindsight *h, const char *table, const struct ArrowSch
 {
 	static const struct table *const tables[] = {&pcp_table, &free_area_table,
 						     &pageblock_table};
-	union {
-		struct pcp_columns pcp;
-		struct free_area_columns free_area;
-		struct pageblock_columns pageblock;
-	} columns;
+	union table_columns columns;
 	int ret = run_load(&h->run, table, schema, array, err);
 	size_t nr;
 

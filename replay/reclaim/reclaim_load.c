@@ -173,14 +173,7 @@ bool reclaim_run_reads(const char *table)
 int reclaim_run_load(struct reclaim_run *run, const char *name, const struct ArrowSchema *schema,
 		     const struct ArrowArray *array, struct error *err)
 {
-	union {
-		struct reclaim_columns reclaim;
-		struct reclaimed_columns reclaimed;
-		struct compaction_columns compaction;
-		struct service_columns service;
-		struct scan_columns scan;
-		struct reclaimable_columns reclaimable;
-	} columns;
+	union table_columns columns;
 	const struct table *table = find_table(name);
 	size_t nr;
 	int ret = table_read(table, schema, array, &columns, &nr, err);

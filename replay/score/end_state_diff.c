@@ -74,11 +74,7 @@ int end_state_diff_compare(struct end_state_diff *a, const struct model *m, cons
 {
 	static const struct table *const tables[] = {&free_block_table, &pcp_page_table,
 						     &pageblock_table};
-	union {
-		struct free_block_columns free_block;
-		struct pcp_page_columns pcp_page;
-		struct pageblock_columns pageblock;
-	} columns;
+	union table_columns columns;
 	const struct table *table = NULL;
 	size_t nr;
 	int ret;

@@ -49,19 +49,7 @@ int load_model(struct load *s, struct error *err)
 static int load_table(struct load *s, const struct table *table, const struct ArrowSchema *schema,
 		      const struct ArrowArray *array, struct error *err)
 {
-	union {
-		struct zone_columns zone;
-		struct pcp_columns pcp;
-		struct pageblock_columns pageblock;
-		struct free_block_columns free_block;
-		struct pcp_page_columns pcp_page;
-		struct block_guess_columns block_guess;
-		struct reclaim_columns reclaim;
-		struct compaction_columns compaction;
-		struct inferred_columns inferred;
-		struct preference_columns preference;
-		struct new_limit_columns new_limit;
-	} columns;
+	union table_columns columns;
 	size_t nr;
 	int ret;
 

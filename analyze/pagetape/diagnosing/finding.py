@@ -35,15 +35,8 @@ class Finding:
 
     def as_json(self) -> dict[str, Any]:
         """The JSON object of the finding."""
-        return {
-            "id": self.id,
-            "title": self.title,
-            "severity": self.severity,
-            "text": self.text,
-            "certainty": self.certainty,
-            "evidence": self.evidence,
-            "next": self.next,
-        }
+        names = ("id", "title", "severity", "text", "certainty", "evidence", "next")
+        return {name: getattr(self, name) for name in names}
 
 
 def worst_first(findings: list[Finding]) -> list[Finding]:
