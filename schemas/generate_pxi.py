@@ -111,7 +111,7 @@ class Words:
         lines += [f"cdef {self._tags[tag]} out", "memset(&out, 0, sizeof(out))"]
         for member in self._members(body):
             of, _, name = member.rpartition(" ")
-            if "*" in of:
+            if of.endswith("*") and name.isidentifier():
                 lines.append(f'out.{name} = <{of}>address(given.get("{name}"))')
             elif of in _INTEGERS | {"bint", "size_t"}:
                 lines.append(f'out.{name} = given.get("{name}", 0)')

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a Cython binding gets of C headers."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GENERATE = Path(__file__).parents[1] / "generate_pxi.py"
+
+HEADER = """\
+/* A comment with a struct nothing { int x; }; in it. */
+#pragma once
+#include <stdint.h>
+#define FOR_EACH(X) \\
+\tX(one)
+enum { MOST = 1 << 4, LEAST };
+enum mode { MODE_A, MODE_B = 3 };
+typedef uint32_t frame_nr;
+struct opaque;
+struct point {
+\tint16_t x, y; /* two of one type */
+\tuint8_t flag : 4;
+\tbool there;
+\tconst char *names[MOST];
+\tenum mode mode;
+\tstruct opaque *next;
+\tint (*call)(void *self, frame_nr nr);
+\tstruct { int inner; } nested;
+\tstruct elsewhere value;
+\tint from;
+};
+struct point_sum { uint64_t nr; };
+extern const struct point points[];
+__attribute__((format(printf, 2, 3))) int fail(struct opaque *o, const char *fmt, ...);
+static inline bool is_there(const struct point *p)
+{
+\tif (p->there) {
+\t\treturn true;
+\t}
+\treturn false;
+}
+const struct point_sum *point_sum(const struct point *p, uint32_t counts[MOST]);
+void other(unknown_t *u);
+"""
+
+
+@pytest.fixture
+def generated(tmp_path: Path) -> str:
+    (tmp_path / "point.h").write_text(HEADER)
+    out = tmp_path / "out.pxi"
+    words = ["point.h", "points=all_points", "point()"]
+    subprocess.run([sys.executable, GENERATE, out, tmp_path, *words], check=True)
+    assert (tmp_path / "out.d").read_text() == f"{out}: {tmp_path / 'point.h'}\n"
+    return out.read_text()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    enum:\n        MOST\n        LEAST\n",
+        "    enum mode:\n        MODE_A\n        MODE_B\n",
+        "    ctypedef uint32_t frame_nr\n",
+        "    struct opaque: pass\n",
+        "        int16_t x\n        int16_t y\n        uint8_t flag\n        bint there\n",
+        "        const char * names[1]\n        mode mode\n        opaque * next\n",
+        "        int (*call)(void *, frame_nr) noexcept\n",
+        '    const point all_points "points"[1]\n',
+        "    int fail(opaque *, const char *, ...)\n",
+        "    bint is_there(const point *)\n",
+        '    struct point_sum_c "point_sum":\n        uint64_t nr\n',
+        "    const point_sum_c * point_sum(const point *, uint32_t*)\n",
+    ],
+)
+def test_declarations_are_in_the_words_of_cython(generated: str, line: str) -> None:
+    assert line in generated
+
+
+@pytest.mark.parametrize("name", ["nothing", "FOR_EACH", "nested", "inner", "from", "unknown_t"])
+def test_what_cython_cannot_have_is_left_out(generated: str, name: str) -> None:
+    assert f" {name}" not in generated.replace("cdef extern from", "").replace(
+        "# Generated from", ""
+    )
+
+
+def test_a_struct_is_made_from_a_dict(generated: str) -> None:
+    made = generated.partition("cdef point point_of(dict given) except *:\n")[2]
+    assert '    out.x = given.get("x", 0)\n' in made
+    assert '    out.next = <opaque *>address(given.get("next"))\n' in made
+    assert "names" not in made and "call" not in made
+    assert made.endswith("    return out\n")
