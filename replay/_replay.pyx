@@ -160,7 +160,7 @@ cdef class Rows:
         self.array = <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array")
 
 
-cdef uint64_t NO_PFN = 2**64 - 1
+cdef uint64_t NOWHERE = 2**64 - 1  # no pfn
 
 
 cdef int read_trace_config(state_trace_config *out, dict trace) except -1:
@@ -168,9 +168,9 @@ cdef int read_trace_config(state_trace_config *out, dict trace) except -1:
     lists = trace["lists"]
     out.start, out.first = trace["start"], trace["first"]
     out.ran, out.at = trace["ran"], trace["at"]
-    out.lists = NO_PFN if lists is None else lists
+    out.lists = NOWHERE if lists is None else lists
     out.pfns[0] = trace["got"]
-    out.pfns[1] = NO_PFN if expected is None else expected
+    out.pfns[1] = NOWHERE if expected is None else expected
     out.cpu, out.order = trace["cpu"], trace["page_order"]
     out.migratetype = TABLES["event"].column("migratetype").labels.index(trace["migratetype"])
     return 0
@@ -185,7 +185,7 @@ cdef dict list_state(const list_look *look):
         "page_order": look.order,
         "migratetype": labels[look.migratetype],
         "nr": look.nr,
-        "pfns": [look.pfns[i] for i in range(LOOK_ENTRIES) if look.pfns[i] != NO_PFN],
+        "pfns": [look.pfns[i] for i in range(LOOK_ENTRIES) if look.pfns[i] != NOWHERE],
     }
 
 
@@ -365,7 +365,7 @@ cdef class Replay:
             "cpu": w.cpu,
             "page_order": w.order,
             "migratetype": TABLES["event"].column("migratetype").labels[w.migratetype],
-            "expected": None if w.expected == NO_PFN else w.expected,
+            "expected": None if w.expected == NOWHERE else w.expected,
             "got": w.got,
         }
 

@@ -4,10 +4,10 @@
 Usage: generate_pxi.py OUT.pxi DIR[:DIR...] HEADER... [NAME=ALIAS...] [STRUCT()...]
 
 Run by meson, for which OUT.d names what it reads; needs nothing but the standard library. A header
-is named as the binding includes it, below one of the directories, and comes after those that it
-includes. Declarations have the names of C or their aliases; a struct with the name of a function is
+is named as the binding includes it, below one of the directories; those that it includes come with
+it. Declarations have the names of C or their aliases; a struct with the name of a function is
 NAME_c. The headers have the form of this tree. Macros, members without a name, and what has a type
-of another header are left out. STRUCT() asks for a function STRUCT_of(dict): a struct whose numbers
+of a library are left out. STRUCT() asks for a function STRUCT_of(dict): a struct whose numbers
 and pointers are those of the dict, or 0; the binding defines address(), the pointer of a value.
 """
 
@@ -22,6 +22,7 @@ _NOT_C = re.compile(r"/\*.*?\*/|//[^\n]*|^[ \t]*#(?:\\\n|[^\n])*", re.S | re.M)
 _ATTRIBUTE = re.compile(r"__attribute__\(\((?:[^()]|\([^()]*\))*\)\)|\b(?:static|inline|extern)\b")
 _COMMA = re.compile(r", *(?![^(]*\))")  # outside of parentheses
 _TAG = re.compile(r"\b(struct|enum) (\w+)")
+_INCLUDE = re.compile(r'^#include "(.+)"', re.M)
 _STRUCT = re.compile(r"\bstruct (\w+)")
 _FUNCTION = re.compile(r"(.+?[ *])(\w+)\((.*)\)")
 _POINTER = re.compile(r"(.+)\(\*(\w+)\)(?:\((.*)\)|\[.*\])")  # to a function or an array
@@ -135,10 +136,29 @@ class Words:
         return [line] if line else []
 
 
+def with_included(directories: list[Path], names: list[str]) -> dict[str, Path]:
+    """The headers, each after those that it includes, by the name that a binding includes."""
+    found: dict[str, Path] = {}
+    seen: set[Path] = set()
+
+    def add(name: str, beside: list[Path]) -> None:
+        path = next((d / name for d in (*beside, *directories) if (d / name).exists()), None)
+        if path is None or path in seen:  # of a library, or there already
+            return
+        seen.add(path)
+        for included in _INCLUDE.findall(path.read_text()):
+            add(included, [path.parent])
+        root = next(d for d in directories if path.is_relative_to(d))
+        found[str(path.relative_to(root))] = path
+
+    for name in names:
+        add(name, [])
+    return found
+
+
 def main(out: Path, directories: list[Path], given: list[str]) -> None:
     aliases = dict(word.split("=") for word in given if "=" in word)
-    names = [word for word in given if word.endswith(".h")]
-    paths = {name: next(d / name for d in directories if (d / name).exists()) for name in names}
+    paths = with_included(directories, [word for word in given if word.endswith(".h")])
     headers = {name: pieces(path.read_text()) for name, path in paths.items()}
     found = [piece for those in headers.values() for piece in those]
     words = Words(found, aliases)

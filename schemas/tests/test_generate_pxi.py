@@ -13,11 +13,11 @@ HEADER = """\
 /* A comment with a struct nothing { int x; }; in it. */
 #pragma once
 #include <stdint.h>
+#include "base.h"
 #define FOR_EACH(X) \\
 \tX(one)
 enum { MOST = 1 << 4, LEAST };
 enum mode { MODE_A, MODE_B = 3 };
-typedef uint32_t frame_nr;
 struct opaque;
 struct point {
 \tint16_t x, y; /* two of one type */
@@ -48,11 +48,14 @@ void other(unknown_t *u);
 
 @pytest.fixture
 def generated(tmp_path: Path) -> str:
-    (tmp_path / "point.h").write_text(HEADER)
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room/point.h").write_text(HEADER)
+    (tmp_path / "room/base.h").write_text("typedef uint32_t frame_nr;\n")
     out = tmp_path / "out.pxi"
-    words = ["point.h", "points=all_points", "point()"]
+    words = ["room/point.h", "points=all_points", "point()"]
     subprocess.run([sys.executable, GENERATE, out, tmp_path, *words], check=True)
-    assert (tmp_path / "out.d").read_text() == f"{out}: {tmp_path / 'point.h'}\n"
+    read = f"{out}: {tmp_path / 'room/base.h'} {tmp_path / 'room/point.h'}\n"
+    assert (tmp_path / "out.d").read_text() == read
     return out.read_text()
 
 
@@ -61,7 +64,7 @@ def generated(tmp_path: Path) -> str:
     [
         "    enum:\n        MOST\n        LEAST\n",
         "    enum mode:\n        MODE_A\n        MODE_B\n",
-        "    ctypedef uint32_t frame_nr\n",
+        'cdef extern from "room/base.h" nogil:\n    ctypedef uint32_t frame_nr\n',
         "    struct opaque: pass\n",
         "        int16_t x\n        int16_t y\n        uint8_t flag\n        bint there\n",
         "        const char * names[1]\n        mode mode\n        opaque * next\n",
