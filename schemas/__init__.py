@@ -7,8 +7,6 @@ holds them in the order of tape.toml; `Table.arrow` is the pyarrow schema of one
 Arrow is imported by what needs it, so that a command says its first words without it.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from functools import cached_property
@@ -70,13 +68,13 @@ class Column:
         return isinstance(value, int) and least <= value <= most
 
     @property
-    def _arrow_type(self) -> pa.DataType:
+    def _arrow_type(self) -> "pa.DataType":
         import pyarrow as pa
 
         return pa.type_for_alias({"bool": "uint8", "utf8": "string"}.get(self.type, self.type))
 
     @property
-    def arrow(self) -> pa.Field:
+    def arrow(self) -> "pa.Field":
         """The pyarrow field; an enum is a dictionary with fixed indices."""
         import pyarrow as pa
 
@@ -86,7 +84,7 @@ class Column:
             meta["unit"] = self.unit
         return pa.field(self.name, kind, nullable=self.null, metadata=meta)
 
-    def array(self, values: list[Any]) -> pa.Array:
+    def array(self, values: list[Any]) -> "pa.Array":
         """An array of the column from Python values; labels stand for enum values."""
         import pyarrow as pa
 
@@ -121,7 +119,7 @@ class Table:
     in_time: tuple[str, ...]  # columns of a table in groups that stay in the order of its rows
 
     @cached_property
-    def arrow(self) -> pa.Schema:
+    def arrow(self) -> "pa.Schema":
         """The pyarrow schema, one field per column."""
         import pyarrow as pa
 
@@ -134,7 +132,7 @@ class Table:
                 return column
         raise KeyError(name)
 
-    def batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    def batch(self, rows: list[dict[str, Any]]) -> "pa.RecordBatch":
         """A batch of this table from Python rows; labels stand for enum values."""
         import pyarrow as pa
 

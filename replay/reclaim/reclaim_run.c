@@ -563,10 +563,8 @@ int reclaim_run_start(struct reclaim_run *run, struct page_map *pages, const uin
 		.checks = &run->checks,
 	};
 	ret = reclaim_supply_start(&run->supply, run->model, pages, row, err);
-	if (!ret)
-		ret = compaction_new(&run->compaction, run->model, &run->supply, err);
-	if (!ret)
-		ret = daemons_new(run, err);
+	ret = ret ?: compaction_new(&run->compaction, run->model, &run->supply, err);
+	ret = ret ?: daemons_new(run, err);
 	if (ret)
 		return ret;
 	run->ops = (struct reclaim_ops){

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape diagnose: the findings that matter on a tape."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import textwrap
@@ -35,7 +33,7 @@ def _wrapped(text: str, first: str = "   ") -> str:
     )
 
 
-def _finding(number: int, finding: Finding) -> str:
+def _finding(number: int, finding: "Finding") -> str:
     lines = [
         f"{number}. {finding.severity}: {finding.title}",
         _wrapped(finding.text),
@@ -45,7 +43,7 @@ def _finding(number: int, finding: Finding) -> str:
     return "\n".join(lines)
 
 
-def _text(found: Diagnosis, every: bool) -> str:
+def _text(found: "Diagnosis", every: bool) -> str:
     from pagetape.tapes.loss import Loss
 
     ill = [f for f in found.examined if f.shown]
@@ -70,7 +68,7 @@ def _text(found: Diagnosis, every: bool) -> str:
     return "\n\n".join(parts) + f"\n\n{Loss.of(found.tape)}"
 
 
-def _json(found: Diagnosis, every: bool) -> dict[str, Any]:
+def _json(found: "Diagnosis", every: bool) -> dict[str, Any]:
     from pagetape.tapes.loss import Loss
 
     loss = Loss.of(found.tape)

@@ -5,8 +5,6 @@ They are apart from options.py because they load the engine, which a recorder on
 no memory for.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -64,7 +62,7 @@ def _near(policies: Sequence[str], libs: Sequence[str]) -> str:
     return next((did_you_mean.hint(name, known) for name in names if name not in known), "")
 
 
-def node_map(tape: Tape, text: str) -> tuple[int, tuple[int, ...]]:
+def node_map(tape: "Tape", text: str) -> tuple[int, tuple[int, ...]]:
     """Parse '0-3/4-7' to the number of nodes and the node of each CPU; raises BadParameter."""
     if len(tape.facts.get("nodes") or []) > 1:
         raise click.BadParameter("the tape already has several nodes", param_hint="--nodes")
@@ -89,7 +87,7 @@ def node_map(tape: Tape, text: str) -> tuple[int, tuple[int, ...]]:
 
 
 def on_nodes(
-    tapes: Sequence[Tape], text: str | None, policies: tuple[str, ...]
+    tapes: "Sequence[Tape]", text: str | None, policies: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """The policies of a run with --nodes, and the node of each CPU; empty without --nodes.
 

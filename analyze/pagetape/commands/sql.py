@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape sql: DuckDB over one or more tapes."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from pathlib import Path
@@ -27,7 +25,7 @@ class _Form(NamedTuple):
     wide: bool = False
 
 
-def _print(db: Database, sql: str, form: _Form) -> None:
+def _print(db: "Database", sql: str, form: _Form) -> None:
     """Run all statements of `sql`, and print the result of each as soon as it is there.
 
     The JSON of several statements comes when the last one has run.
@@ -116,7 +114,7 @@ def command(words: tuple[str, ...], csv: bool, unsafe: bool, wide: bool, as_json
             raise click.ClickException(_whole(e)) from e
 
 
-def _whole(error: duckdb.Error) -> str:
+def _whole(error: "duckdb.Error") -> str:
     """DuckDB's error for one line: with its suggestions and the statement, without the caret."""
     text = " ".join(line for line in str(error).splitlines() if line.strip(" ^"))
     locked = "by configuration" in text or "through configuration" in text

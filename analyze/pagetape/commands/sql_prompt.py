@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The prompt of `pagetape sql`: statements, dot commands, and completion of names."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from importlib import import_module
@@ -38,7 +36,7 @@ def names() -> dict[str, str]:
     return found | {name: doc.rstrip(".") for name, (doc, _) in _FACTS.items()}
 
 
-def _doc(field: pa.Field[Any]) -> str:
+def _doc(field: "pa.Field[Any]") -> str:
     metadata: dict[bytes, bytes] = field.metadata or {}
     return metadata.get(b"doc", b"").decode()
 

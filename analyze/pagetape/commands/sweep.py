@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape sweep: play a matrix of policies, kernels and tapes."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import os
@@ -96,7 +94,7 @@ def _cell(metric: dict[str, Any] | None) -> tuple[str, str]:
     return this_run(metric), text
 
 
-def _change(difference: Difference) -> str:
+def _change(difference: "Difference") -> str:
     """A difference; ~ if it is not shown, ? if no recorded value supports it."""
     from pagetape.asking.phrase import signed
 
@@ -401,7 +399,7 @@ def _check_matrix(kernel_rows: Sequence[str], *choices: Sequence[Any]) -> None:
 def _runs(
     matrix: Iterable[tuple[tuple[tuple[str, ...], tuple[int, ...]], str, str, str]],
     libs: tuple[str, ...],
-) -> list[Run]:
+) -> "list[Run]":
     """The runs of (policies and node of each CPU, kernel, reclaim mode, preferred node)."""
     from pagetape.replaying.playback import Run
 
@@ -419,7 +417,7 @@ def _columns(found: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _machines(
-    tapes: Sequence[Tape], specs: Sequence[tuple[str, ...]], node_maps: tuple[str, ...]
+    tapes: "Sequence[Tape]", specs: Sequence[tuple[str, ...]], node_maps: tuple[str, ...]
 ) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
     """The policies of each run, and the node of each CPU with --nodes."""
     return [
@@ -430,12 +428,12 @@ def _machines(
 
 
 def _play(
-    player: sweep.Player,
-    cases: Sequence[sweep.Case],
+    player: "sweep.Player",
+    cases: "Sequence[sweep.Case]",
     models: int | None,
     cluster: str | None,
     out: Path,
-) -> list[sweep.Failed]:
+) -> "list[sweep.Failed]":
     """Play the cases here or on a cluster; returns those that failed."""
     with console.progress("sweep") as bar:
         if cluster is None:
@@ -453,7 +451,7 @@ def _write_page(path: Path, text: str, tapes: Sequence[Path]) -> None:
         file.write(text.encode())
 
 
-def _opened(paths: Sequence[Path]) -> tuple[dict[str, Tape], list[sweep.Failed]]:
+def _opened(paths: Sequence[Path]) -> "tuple[dict[str, Tape], list[sweep.Failed]]":
     """The tapes by label, and those that cannot be opened."""
     from pagetape.asking.database import names_of
     from pagetape.replaying import isolated, sweep

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """pagetape top: live view of this machine's page allocator."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import itertools
@@ -148,7 +146,7 @@ def _total(sample: Sample, which: str) -> float:
 class _Screen:
     """Samples in place on a terminal, and the keys that change what is shown."""
 
-    def __init__(self, screen: Live, which: str, sort: str, quit: Callable[[], None]) -> None:
+    def __init__(self, screen: "Live", which: str, sort: str, quit: Callable[[], None]) -> None:
         self._screen = screen
         self._which = which
         self._quit = quit

@@ -5,8 +5,6 @@ A recorder looks about once a second. A change after which events would be missi
 recording: the tape is then whole up to the look before, and has a gap of unknown size after it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections import deque
@@ -33,7 +31,7 @@ def _slept() -> float:
 class Disturbances:
     """The disturbances of one recording."""
 
-    def __init__(self, status: Status) -> None:
+    def __init__(self, status: "Status") -> None:
         self._status = status
         self._rows: deque[dict[str, Any]] = deque()
         self._since = time.monotonic_ns()
@@ -62,7 +60,7 @@ class Disturbances:
         else:
             self._status.warn(words)
 
-    def see(self, look: Look, tape: Writer | None) -> None:
+    def see(self, look: "Look", tape: "Writer | None") -> None:
         """One look at the recorder and at the tape that it writes, if any."""
         if self.ended:
             return

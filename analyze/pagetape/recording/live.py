@@ -8,8 +8,6 @@ event is in exactly one interval.
     reader thread   counts batches; at each cut it hands over its counts
 """
 
-from __future__ import annotations
-
 import contextlib
 import platform
 import queue
@@ -207,7 +205,7 @@ def zone_now(row: dict[str, Any], release: str) -> dict[str, Any]:
     }
 
 
-def _lost(source: Source) -> int | None:
+def _lost(source: "Source") -> int | None:
     """Events of the segment that the kernel overwrote; None if their number is unknown."""
     counts = list(by_cpu(source.lost(), source.rings()).values())
     return None if None in counts else sum(nr for nr in counts if nr is not None)
@@ -216,7 +214,7 @@ def _lost(source: Source) -> int | None:
 class _Reader(threading.Thread):
     """Counts the recorder's events, segment by segment."""
 
-    def __init__(self, recorder: Recorder, workload: Workload) -> None:
+    def __init__(self, recorder: "Recorder", workload: Workload) -> None:
         super().__init__(name="reader", daemon=True)
         self._recorder = recorder
         self._workload = workload
@@ -240,7 +238,7 @@ class _Reader(threading.Thread):
             self._workload.stop()
 
 
-def _cut(recorder: Recorder, reader: _Reader, workload: Workload, start: int) -> Interval | None:
+def _cut(recorder: "Recorder", reader: _Reader, workload: Workload, start: int) -> Interval | None:
     """The interval from `start` to now, when all its events are counted; None after a failure."""
     recorder.hold()
     at, ts = datetime.now(UTC), time.monotonic_ns()

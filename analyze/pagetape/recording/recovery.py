@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a complete tape from an unfinished tape and its spool."""
 
-from __future__ import annotations
-
 import errno
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
@@ -147,7 +145,7 @@ def recover(path: Path, out: Path, *, private: str | None = None, replace: bool 
             source.close()
 
 
-def _open(old: Tape, found: Found) -> Spooled | None:
+def _open(old: Tape, found: Found) -> "Spooled | None":
     if not found.begun:
         return None
     from pagetape._collector import Spooled
@@ -156,7 +154,7 @@ def _open(old: Tape, found: Found) -> Spooled | None:
     return Spooled(str(found.path), migratetypes, found.state)
 
 
-def _say_damage(source: Spooled, path: Path) -> None:
+def _say_damage(source: "Spooled", path: Path) -> None:
     """Say that parts of the spool hold nothing; raises TapeError if all of it does."""
     bad = source.bad_records
     if not bad:
@@ -171,7 +169,7 @@ def _say_damage(source: Spooled, path: Path) -> None:
 
 
 def _decode(
-    source: Spooled, placing: _Placing, facts: dict[str, Any], bar: Callable[[float], None]
+    source: "Spooled", placing: _Placing, facts: dict[str, Any], bar: Callable[[float], None]
 ) -> None:
     while (batch := source.read()) is not None:
         placing.write(batch[0], pa.record_batch(batch[1]))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the segments of a session to disk: as one tape, or as one tape per segment."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -32,7 +30,7 @@ class OneTape:
         replace: bool = False,
         defer: bool = False,
         facts: dict[str, Any] | None = None,
-        veil: Veil | None = None,
+        veil: "Veil | None" = None,
     ) -> None:
         self.path = path
         self.tape: Writer | None = None
@@ -82,7 +80,7 @@ class Rotation:
     """Each segment becomes a tape in the directory, which drops its oldest tapes."""
 
     def __init__(
-        self, tape_dir: TapeDir, done: Callable[[Path], None], veil: Veil | None = None
+        self, tape_dir: TapeDir, done: Callable[[Path], None], veil: "Veil | None" = None
     ) -> None:
         self._tape_dir = tape_dir
         self._veil = veil  # one for all: they are one machine

@@ -5,8 +5,6 @@ A tape stores function and offset instead of the address, because an address rev
 kernel's place in memory. Without a known symbol the tape stores the address.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from bisect import bisect_right
@@ -64,7 +62,7 @@ class Symbols:
 class Frames:
     """Rows of `frame` for the stacks of a source, each stack once."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: "Source") -> None:
         self._source = source
         self._symbols: Symbols | None = None
         self._read_at = 0.0
