@@ -7,6 +7,8 @@ from /proc. `draws` are the least and most fallbacks of assisted free runs that 
 changes which no event shows.
 """
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any

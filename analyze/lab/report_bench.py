@@ -14,6 +14,8 @@ medians of N. A command that takes more than the aims (10 CPU seconds, 1 GiB; ht
 20 s) is listed under `over`. `repeat.py` makes long tapes.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess

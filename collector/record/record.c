@@ -69,9 +69,12 @@ int recorder_new(struct recorder **out, const struct recorder_config *config, st
 	ret = r->spool && !config->free_filter == !r->free_filter
 		      ? 0
 		      : fail(err, ENOMEM, "no memory for a recording");
-	ret = ret ?: instance_new(&r->instance, &config->instance, err);
-	ret = ret ?: recorder_set_formats(r, config, err);
-	ret = ret ?: recorder_set_cpus(r, err);
+	if (!ret)
+		ret = instance_new(&r->instance, &config->instance, err);
+	if (!ret)
+		ret = recorder_set_formats(r, config, err);
+	if (!ret)
+		ret = recorder_set_cpus(r, err);
 	if (!ret) {
 		r->stop = eventfd(0, EFD_CLOEXEC);
 		if (r->stop < 0)
@@ -358,9 +361,9 @@ static int describe(struct recorder *r, struct error *err)
 		ret = copy_file("/proc/kallsyms", path, err);
 	/* Last: a spool with formats has all that its reader needs, whenever the recorder dies. */
 	snprintf(path, sizeof(path), "%s/formats", r->spool);
-	ret = ret
-		      ?: formats_write(path, r->instance, r->events, r->nr_events, r->vmstat_update,
-				       err);
+	if (!ret)
+		ret = formats_write(path, r->instance, r->events, r->nr_events, r->vmstat_update,
+				    err);
 	return ret;
 }
 

@@ -126,20 +126,24 @@ int recorder_set_formats(struct recorder *r, const struct recorder_config *confi
 	tep_set_long_size(r->unspool.source.tep, sizeof(long));
 	tep_set_page_size(r->unspool.source.tep, (int)sysconf(_SC_PAGESIZE));
 	ret = add_events(r, config->events, err);
-	ret = ret ?: check_page_events(r, err);
+	if (!ret)
+		ret = check_page_events(r, err);
 	if (!ret && !r->nr_events)
 		ret = fail(err, ENOENT, "this kernel has none of the events asked for");
-	ret = ret ?: add_events(r, task_events, err);
+	if (!ret)
+		ret = add_events(r, task_events, err);
 	if (!ret && r->stacks && !learn_event(r, "ftrace", "kernel_stack"))
 		ret = fail(err, ENOTSUP, "this kernel records no stacks (CONFIG_STACKTRACE)");
 	if (!ret && r->stacks)
 		ret = add_name(&r->events, &r->nr_events, "ftrace:kernel_stack", err);
 	names.vmstat_update = r->vmstat_update;
-	ret = ret
-		      ?: decoder_new(&r->unspool.source.decoder, r->unspool.source.tep, &names,
-				     SOURCE_ROWS, err);
-	ret = ret ?: decoder_check(r->unspool.source.decoder, err);
-	ret = ret ?: tasks_new(&r->unspool.tasks, r->unspool.source.tep, err);
+	if (!ret)
+		ret = decoder_new(&r->unspool.source.decoder, r->unspool.source.tep, &names,
+				  SOURCE_ROWS, err);
+	if (!ret)
+		ret = decoder_check(r->unspool.source.decoder, err);
+	if (!ret)
+		ret = tasks_new(&r->unspool.tasks, r->unspool.source.tep, err);
 	return ret;
 }
 
@@ -176,12 +180,12 @@ int recorder_enable_events(struct recorder *r, struct error *err)
 
 		if (!strcmp(system, "ftrace"))
 			continue; /* a trigger's, below */
-		ret = ret
-			      ?: instance_enable(r->instance, system, event,
-						 is_work   ? filter
-						 : is_free ? r->free_filter
-							   : NULL,
-						 err);
+		if (!ret)
+			ret = instance_enable(r->instance, system, event,
+					      is_work   ? filter
+					      : is_free ? r->free_filter
+							: NULL,
+					      err);
 		if (ret)
 			return ret;
 	}

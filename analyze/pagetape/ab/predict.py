@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicts each value of a switch from the tapes recorded under the other."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

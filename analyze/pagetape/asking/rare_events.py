@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Few events of a tape that many queries want: rows of `event`."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 import pyarrow as pa
