@@ -28,6 +28,8 @@ COMMANDS = {
     "import": ("import_dat", "Turn a trace.dat of trace-cmd, or an unfinished tape, into a tape."),
     "info": ("info", "Show the contents of a tape: events, losses, machine, snapshots."),
     "diagnose": ("diagnose", "Show the findings that matter on a tape, and the next command."),
+    "explain": ("explain", "Explain kernel messages about memory: dmesg, a journal, a mail."),
+    "gfp": ("gfp", "List the flags of a gfp mask, by era of kernels."),
     "replay": ("replay", "Play a tape through the allocator model."),
     "validate": ("validate", "Measure how exactly the model predicts the kernel's decisions."),
     "policies": ("policies", "List the policies of the model."),

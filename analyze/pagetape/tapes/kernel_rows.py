@@ -17,13 +17,12 @@ import errno
 import re
 import tomllib
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from pagetape import _replay, did_you_mean
+from pagetape import did_you_mean
 
 if TYPE_CHECKING:
     from pagetape.schemas.tape import Tape
@@ -90,7 +89,7 @@ class Interface:
 
 @cache
 def _file() -> dict[str, Any]:
-    return tomllib.loads((files("pagetape.schemas") / "kernels.toml").read_text("utf-8"))
+    return tomllib.loads((files("pagetape") / "schemas/kernels.toml").read_text("utf-8"))
 
 
 @cache
@@ -125,12 +124,12 @@ def default_fallback() -> str:
 
 def shows(text: str | None, interface: str) -> bool | None:
     """Whether a release has an interface; None for an unknown release."""
-    release = _release(text or "")
+    release = number(text or "")
     since = next(one.since for one in interfaces() if one.name == interface)
-    return None if release is None else release >= _whole(_release(since) or ())
+    return None if release is None else release >= _whole(number(since) or ())
 
 
-def _release(text: str) -> Release | None:
+def number(text: str) -> Release | None:
     """6.12.117-amd64 as (6, 12, 117), 6.1-rc7 as (6, 1, 0); None for any other text."""
     found = re.match(r"(\d{1,5})\.(\d{1,5})(?!\d)(?:\.(\d{1,5})(?!\d))?", text)
     return tuple(int(number or 0) for number in found.groups()) if found else None
@@ -143,7 +142,7 @@ def is_release(text: str) -> bool:
 
 def _series(text: str) -> Release | None:
     """The part of a release that its stable updates share: 6.12, but 2.6.32."""
-    release = _release(text)
+    release = number(text)
     return release and release[: 3 if release[0] == 2 else 2]
 
 
@@ -160,10 +159,15 @@ def release(tape: Tape) -> str | None:
 
 
 def of_release(text: str | None) -> str | None:
-    """The row of a release; None without one."""
-    with suppress(_replay.EngineError):
-        return _replay.kernel_for_release(text) if text else None
-    return None
+    """The row of a release; None without one, and before the oldest row."""
+    release = number(text or "")
+    return next((s.row for s in _all_spans() if release and s.holds(release)), None)
+
+
+def between(first: Release, last: Release) -> list[str]:
+    """The rows of the releases from `first` until before `last`, oldest first."""
+    found = [s.row for s in _all_spans() if s.start < last and (s.end is None or first < s.end)]
+    return list(dict.fromkeys(found))
 
 
 def asked(text: str) -> str:
@@ -174,6 +178,8 @@ def asked(text: str) -> str:
     names = [row.name for row in known()]
     if text in names:
         return text
+    from pagetape import _replay  # here, so that rows are read without the engine
+
     if not is_release(text):
         raise _replay.EngineError(
             errno.EINVAL,
@@ -289,6 +295,9 @@ class _Span:
     start: Release
     end: Release | None
 
+    def holds(self, release: Release) -> bool:
+        return self.start <= release and (self.end is None or release < self.end)
+
     def within(self, series: Release) -> _Span | None:
         """The part of the span in a series of releases; None without one."""
         first, after = _whole(series), _whole((*series[:-1], series[-1] + 1))
@@ -333,7 +342,7 @@ def _whole(release: Release) -> Release:
 def _all_spans() -> tuple[_Span, ...]:
     """The spans of all rows, oldest first."""
     starts = sorted(
-        (_whole(_release(text) or ()), row.name) for row in known() for text in row.since
+        (_whole(number(text) or ()), row.name) for row in known() for text in row.since
     )
     ends = [start for start, _ in starts[1:]]
     return tuple(
@@ -343,6 +352,8 @@ def _all_spans() -> tuple[_Span, ...]:
 
 def described() -> list[dict[str, Any]]:
     """Each row with its releases, its changes and how sure they are, oldest first."""
+    from pagetape import _replay
+
     values = {row["name"]: row for row in _replay.kernels()}
     found = []
     last = None

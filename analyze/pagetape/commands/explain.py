@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pagetape explain: why the kernel logged a memory failure."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pagetape import answer
+from pagetape.commands import completion, options
+
+
+def _check_kernel(_ctx: click.Context, _param: click.Parameter, text: str | None) -> str | None:
+    from pagetape.explaining import release
+
+    if text is not None and release.named(text) is None:
+        raise click.BadParameter(f"'{text}' is no release of a kernel (example: 6.12.0)")
+    return text
+
+
+@click.command("explain")
+@click.argument("files", metavar="FILE...|-", nargs=-1, required=True, type=options.PATH)
+@click.option(
+    "--kernel",
+    metavar="RELEASE",
+    callback=_check_kernel,
+    shell_complete=completion.kernels,
+    help="Release of the kernel that wrote the messages.  [default: as the messages show it]",
+)
+@options.json
+def command(files: tuple[Path, ...], kernel: str | None, as_json: bool) -> None:
+    """Explain kernel messages about memory: what failed, and by which term of the kernel's sum.
+
+    FILE is a log from dmesg, journalctl, syslog or /dev/kmsg, or a report that somebody pasted,
+    also quoted or folded; '-' is standard input. Neither root nor a tape is needed. The command
+    finds page allocation failures, OOM kills, and failures of slab caches, vmalloc and cma_alloc.
+
+    For each one it prints the class, the request, and the sum of each zone that the request may
+    take: free pages, less those that it may not use, against the watermark by the rules of the
+    kernel's release. Cut, mixed and missing lines are named; no figure is guessed. Where the
+    messages do not show the cause, the class is cannot_tell.
+
+    \b
+    Example:
+      dmesg | pagetape explain -
+      pagetape explain /var/log/kern.log --json
+      pagetape explain mail.txt --kernel 5.10.200
+    """
+    from pagetape.explaining import explanation, words
+
+    with ExitStack() as stack:
+        logs = [
+            (
+                str(path),
+                sys.stdin.buffer if str(path) == "-" else stack.enter_context(path.open("rb")),
+            )
+            for path in files
+        ]
+        found = explanation.of_logs(logs, kernel)
+    if as_json:
+        answer.emit(found)
+        return
+    answer.say("\n\n".join("\n".join(words.lines(one)) for one in found["reports"]) or _none(found))
+    for line in _totals(found):
+        answer.say(line)
+
+
+def _none(found: dict[str, Any]) -> str:
+    return f"no report of a memory failure in {answer.amount(found['lines'], 'line')}"
+
+
+def _totals(found: dict[str, Any]) -> list[str]:
+    counts = (
+        ("more_reports", "more report, not explained", "more reports, not explained"),
+        ("suppressed", "suppressed message", "suppressed messages"),
+        ("dropped_messages", "message dropped by printk", "messages dropped by printk"),
+    )
+    return [answer.amount(found[key], one, many) for key, one, many in counts if found[key]]

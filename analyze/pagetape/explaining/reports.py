@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reports in a kernel log: one for each failure, OOM kill or memory state without a header.
+
+Messages of different CPUs stand between each other. Where the log names the caller of each line,
+each caller has its own report; elsewhere a report that got lines of another one says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from pagetape.explaining.log_lines import Line
+from pagetape.explaining.memory_state import LIST, RESERVE, ZONE, State, zone_of
+
+_TRACE = 300  # lines of a stack trace that are kept
+_WIDTH = 160  # characters of each
+_OPEN = 64  # callers whose report is not at its end
+
+_MASK = r"(?P<mask>0x[0-9a-fA-F]+(?P<masked>\*+)?)?\s?(?:\((?P<names>[^)=]{0,400})\))?"
+_NODES = (
+    r"(?:,? ?nodemask=(?P<nodemask>\(null\)|[\d,-]*\d))?"
+    r"(?:,? ?cpuset=(?P<cpuset>[^, ]*))?(?:,? ?mems_allowed=(?P<mems>[\d,-]*\d))?"
+)
+
+# Of each kind of report, its header. A damaged header lacks groups.
+_HEADERS = {
+    "failure": re.compile(
+        r"(?:(?P<comm>[^:]{1,40}(?::[^: ]{1,20})?): )?page allocation failure(?P<sign>[.:])"
+        rf"(?: order:(?P<order>\d+)(?:, mode: ?{_MASK}{_NODES})?)?"
+    ),
+    "stall": re.compile(
+        r"(?:(?P<comm>[^:]{1,40}(?::[^: ]{1,20})?): )?page allocation stalls for (?P<ms>\d+)ms,"
+        rf" order:(?P<order>\d+)(?:, mode: ?{_MASK}{_NODES})?"
+    ),
+    "oom": re.compile(
+        r"(?P<comm>[^\]]{1,40}) invoked oom-killer:(?: ?gfp_mask="
+        rf"{_MASK}(?:, nodemask=(?P<nodemask>\(null\)|[\d,-]*\d))?"
+        r"(?:, order=(?P<order>-?\d+)(?=[, ]|$))?)?"
+    ),
+    "vmalloc": re.compile(
+        r"(?:(?P<comm>[^:]{1,40}(?::[^: ]{1,20})?): )?vmalloc(?:_node_range)? ?(?:error|:"
+        r" allocation failure)?:? ?(?:size (?P<size>\d+)|(?P<bytes>\d+) bytes),? ?"
+        r"(?:page order (?P<order>\d+), ?)?(?P<why>failed to allocate pages|failed to map pages"
+        rf"|vm_struct allocation failed)?(?:,? mode: ?{_MASK}{_NODES})?"
+    ),
+    "vmap": re.compile(
+        r"(?P<why>vmap allocation for size (?P<size>\d+) failed|vmalloc_node_range for size \d+"
+        r" failed: Address range)"
+    ),
+    "vmemmap": re.compile(r"(?:(?P<comm>\S{1,40}): )?vmemmap alloc failure: order:(?P<order>\d+)"),
+    "cma": re.compile(
+        r"cma_alloc: .{0,60}?alloc failed, req-size: (?P<size>\d+) pages, ret: (?P<ret>-\d+)"
+    ),
+    "slub": re.compile(rf"SLU?[AU]B: Unable to allocate memory on .{{0,60}}?\(?gfp={_MASK}"),
+    "charge": re.compile(r"(?P<why>Memory cgroup out of memory:)"),
+    "killed": re.compile(r"(?P<why>Out of memory(?: and no killable|:| \())"),
+}
+# Headers that belong to a report that is already there.
+_TAILS = ("slub", "charge", "killed")
+
+_PRELUDE = re.compile(r"vmalloc: allocation failure, allocated \d+ of \d+ bytes")
+_COUNTERS = re.compile(r"(?<!\w)(free|free_cma|free_pcp|bounce|unstable|shmem):(\d+)(?![\dkK])")
+_HIGHMEM = re.compile(r"^(\d+) pages HighMem(/MovableOnly)?")
+_NODE = re.compile(r"Node (\d+) (?:active_anon|hugepages_total)")
+_CPUSET = re.compile(r"cpuset=(\S+?),? ?mems_allowed=(\d[\d,-]*)")
+_RELEASE = re.compile(
+    r"(?:[Tt]ainted(?:: [A-Z ]*)?|Linux version)\s+(\d+\.\d+(?:\.\d+)?[\w.+~-]*)(?=\s|$)"
+)
+_COMM = re.compile(r"(?:Comm|comm): (.{1,20}?) (?:Not t|T|Kdump)ainted")
+_MEMCG = re.compile(
+    r"mem_cgroup_out_of_memory|mem_cgroup_oom|CONSTRAINT_MEMCG|Memory cgroup out of memory"
+    r"|Memory cgroup stats for|^memory: usage \d+kB, limit|oom_memcg="
+    r"|killed as a result of limit of /"
+)
+_GLOBAL = re.compile(r"CONSTRAINT_(NONE|CPUSET|MEMORY_POLICY)|,global_oom|limit of host")
+_OOM = re.compile(r"out_of_memory|oom_kill_process|^Tasks state|^oom-kill:|Out of memory")
+_CACHE = re.compile(r"cache: (?P<cache>[^,]{1,80}), object size: ?(?P<object>\d+)")
+_SUPPRESSED = re.compile(r"(?:warn_alloc|__ratelimit|show_mem|\w+): (\d+) callbacks suppressed")
+_DROPPED = re.compile(r"\*\* (\d+) printk messages dropped")
+
+# Fields that tell the release: the name in schemas/messages.toml, and what shows it.
+_FIELDS = {
+    "header with a dot": re.compile(r"page allocation failure\. order"),
+    "header with a colon": re.compile(r"page allocation failure: order"),
+    "names of gfp flags": re.compile(r"(?:mode:|gfp_mask=)0x[0-9a-f*]+\([A-Z_]"),
+    "nodemask in the header": re.compile(r"(?:failure|stalls).*nodemask="),
+    "cpuset in the header": re.compile(r"failure: order.*nodemask=\S+,cpuset="),
+    "UID in the process line": re.compile(r"^CPU: \d+ UID: \d+ PID:"),
+    "migratetype R": re.compile(r"\*\d+kB \([A-Z]*R"),
+    "migratetype H": re.compile(r"\*\d+kB \([A-Z]*H"),
+    "managed": re.compile(r"\bmanaged:\d"),
+    "free_cma": re.compile(r"\bfree_cma:\d"),
+    "free_pcp": re.compile(r"\bfree_pcp:\d"),
+    "pages_scanned of a zone": re.compile(r" free:\d+kB .*pages_scanned:"),
+    "writepending": re.compile(r"\bwritepending:"),
+    "reserved_highatomic": re.compile(r"reserved_highatomic:"),
+    "boost": re.compile(r" free:\d+kB boost:"),
+    "high without reserved_highatomic": re.compile(r" free:\d+kB .* high:\d+kB active"),
+    "free without boost": re.compile(r" free:\d+kB min:"),
+    "free_highatomic": re.compile(r"free_highatomic:"),
+    "zspages": re.compile(r"\bzspages:"),
+    "sec_pagetables": re.compile(r"sec_pagetables:"),
+    "kernel_misc_reclaimable": re.compile(r"kernel_misc_reclaimable:"),
+    "unstable": re.compile(r"\bunstable:\d+ ?(?:$|free|kB|slab)"),
+    "gpu_active": re.compile(r"gpu_active:"),
+}
+
+
+@dataclass(slots=True)
+class Header:
+    """The first line of a report: its kind, and the groups that its pattern found."""
+
+    kind: str
+    found: dict[str, str | None]
+
+
+@dataclass(slots=True)
+class Report:
+    """All that a log shows of one failure."""
+
+    line: int  # of its beginning
+    header: Header | None = None
+    state: State = field(default_factory=State)
+    trace: list[str] = field(default_factory=list)
+    release: str | None = None
+    comm: str | None = None
+    fields: set[str] = field(default_factory=set)
+    is_memcg: bool = False
+    is_global: bool = False
+    is_oom: bool = False
+    cache: str | None = None
+    nodemask: str | None = None
+    mems: str | None = None
+    prelude: bool = False
+    suppressed: int = 0  # failures that the kernel left out before it
+    mixed: list[str] = field(default_factory=list)  # why lines may be of another report
+    last_line: int = 0
+
+
+@dataclass(slots=True)
+class Log:
+    """What a log shows apart from its reports."""
+
+    lines: int = 0
+    suppressed: int = 0
+    dropped: int = 0
+
+
+def _header(text: str) -> tuple[Header, int] | None:
+    """The first header in a line, and where it begins."""
+    found = None
+    for kind, pattern in _HEADERS.items():
+        one = pattern.search(text)
+        if one and (found is None or one.start() < found[1]):
+            if kind == "vmalloc" and not (one["why"] or one["mask"]):
+                continue
+            found = (Header(kind, one.groupdict()), one.start())
+    return found
+
+
+class _Caller:
+    """The report of one caller, while its lines come."""
+
+    def __init__(self, give: Callable[[Report], None]) -> None:
+        self.report: Report | None = None
+        self._give = give
+        self._prelude = False
+        self._suppressed = 0
+
+    def end(self) -> None:
+        if self.report:
+            self._give(self.report)
+
+    def _begin(self, line: int, header: Header | None) -> Report:
+        before = self.report
+        new = Report(line, header, prelude=self._prelude, suppressed=self._suppressed)
+        self._prelude, self._suppressed = False, 0
+        if before and header and before.header and not before.state.begun and not before.trace:
+            reason = "the headers of two reports stand together"
+            before.mixed.append(reason)
+            new.mixed.append(reason)
+        if before:
+            self._give(before)
+        self.report = new
+        return new
+
+    def take(self, line: Line) -> None:
+        """One message of this caller."""
+        text = line.text
+        if _PRELUDE.search(text):
+            self._prelude = True
+        if found := _SUPPRESSED.search(text):
+            self._suppressed = int(found[1])
+        header = _header(text)
+        if header:
+            self._take_header(line, header[0])
+        report = self._take_state(line)
+        if report is None:
+            return
+        report.last_line = line.number
+        self._take_rest(report, text, header is not None)
+
+    def _take_header(self, line: Line, header: Header) -> None:
+        report = self.report
+        if header.kind in _TAILS and report:
+            return
+        if header.kind == "vmap" and report and line.number - report.last_line < 3:
+            return
+        self._begin(line.number, header)
+
+    def _take_state(self, line: Line) -> Report | None:
+        """Zones, reserves and free lists of a line; the report that they are of."""
+        text = line.text
+        items = sorted(
+            (found.start(), name, found)
+            for name, pattern in (("zone", ZONE), ("list", LIST), ("reserve", RESERVE))
+            for found in pattern.finditer(text)
+        )
+        is_title = text.startswith(("Mem-Info:", "Mem-info:"))
+        if is_title and self.report and self.report.state.zones:
+            self._begin(line.number, None)
+        for number, (_, name, found) in enumerate(items):
+            report = self.report
+            if name == "zone":
+                end = items[number + 1][0] if number + 1 < len(items) else len(text)
+                zone = zone_of(found, text[found.end() : end])
+                if report is None or report.state.is_next(zone):
+                    report = self._begin(line.number, None)
+                report.state.add_zone(zone)
+                continue
+            report = report or self._begin(line.number, None)
+            if name == "list":
+                report.state.add_list(found)
+            else:
+                report.state.add_reserve(found)
+        if self.report is None and (is_title or _MEMCG.search(text) or _counters(text)):
+            self._begin(line.number, None)
+        return self.report
+
+    def _take_rest(self, report: Report, text: str, is_header: bool) -> None:
+        state = report.state
+        report.fields |= {name for name, pattern in _FIELDS.items() if pattern.search(text)}
+        if text.startswith(("Mem-Info:", "Mem-info:")):
+            state.begun = True
+        for name, value in _counters(text).items():
+            state.counters.setdefault(name, value)
+        if found := _HIGHMEM.search(text):
+            state.counters.setdefault("highmem", int(found[1]))
+        if found := _NODE.search(text):
+            state.nodes.add(int(found[1]))
+        if (found := _RELEASE.search(text)) and not report.release:
+            report.release = found[1]
+        if (found := _COMM.search(text)) and not report.comm:
+            report.comm = found[1]
+        report.is_memcg |= _MEMCG.search(text) is not None
+        report.is_global |= _GLOBAL.search(text) is not None
+        report.is_oom |= _OOM.search(text) is not None
+        if found := _CACHE.search(text):
+            report.cache = report.cache or found["cache"]
+        if (found := _CPUSET.search(text)) and not report.mems:
+            report.mems = found[2]
+        if found := re.search(r"nodemask=(\(null\)|[\d,-]*\d)", text):
+            report.nodemask = report.nodemask or found[1]
+        if not is_header and not state.begun and len(report.trace) < _TRACE:
+            report.trace.append(text[:_WIDTH])
+
+
+def _counters(text: str) -> dict[str, int]:
+    """The counters of the whole machine in a line, in pages."""
+    if "kB" in text or not re.search(
+        r"(?:active_|isolated_|slab|free_pcp|bounce|free):?\w*:\d", text
+    ):
+        return {}
+    return {name: int(value) for name, value in _COUNTERS.findall(text)}
+
+
+def reports(lines: Iterable[Line], log: Log) -> Iterator[Report]:
+    """The reports of a log, each when its lines have ended; `log` gets the counts."""
+    done: list[Report] = []
+    callers: dict[str, _Caller] = {}
+    for line in lines:
+        log.lines += 1
+        if found := _SUPPRESSED.search(line.text):
+            log.suppressed += int(found[1])
+        if found := _DROPPED.search(line.text):
+            log.dropped += int(found[1])
+        caller = callers.pop(line.caller, None) or _Caller(done.append)
+        callers[line.caller] = caller  # the newest is the last
+        caller.take(line)
+        if len(callers) > _OPEN:
+            callers.pop(next(iter(callers))).end()
+        yield from done
+        done.clear()
+    for caller in callers.values():
+        caller.end()
+    yield from done
