@@ -121,7 +121,7 @@ def _pieces(lines: Iterable[bytes]) -> Iterator[_Piece]:
     caller = ""
     for number, data in enumerate(lines, 1):
         raw = _text(data)
-        for part in _STAMP_INSIDE.split(raw):
+        for part in _STAMP_INSIDE.split(raw) if raw.count("[") > 1 else (raw,):
             text, by, begins = _stripped(part)
             caller = by if begins else caller  # the rest of a fold is of the same caller
             if not text.strip():

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pagetape.explaining.log_lines import Line
 from pagetape.explaining.memory_state import LIST, RESERVE, ZONE, State, zone_of
 
+_BEFORE = 80  # characters of a header before its words
 _TRACE = 300  # lines of a stack trace that are kept
 _WIDTH = 160  # characters of each
 _OPEN = 64  # callers whose report is not at its end
@@ -24,39 +25,65 @@ _NODES = (
     r"(?:,? ?cpuset=(?P<cpuset>[^, ]*))?(?:,? ?mems_allowed=(?P<mems>[\d,-]*\d))?"
 )
 
-# Of each kind of report, its header. A damaged header lacks groups.
+# Of each kind of report: words of its header, and the header. A damaged header lacks groups.
 _HEADERS = {
-    "failure": re.compile(
-        r"(?:(?P<comm>[^:]{1,40}(?::[^: ]{1,20})?): )?page allocation failure(?P<sign>[.:])"
-        rf"(?: order:(?P<order>\d+)(?:, mode: ?{_MASK}{_NODES})?)?"
+    "failure": (
+        ("page allocation failure",),
+        re.compile(
+            r"(?:(?P<comm>[^:]{1,40}(?::[^: ]{1,20})?): )?page allocation failure(?P<sign>[.:])"
+            rf"(?: order:(?P<order>\d+)(?:, mode: ?{_MASK}{_NODES})?)?"
+        ),
     ),
-    "stall": re.compile(
-        r"(?:(?P<comm>[^:]{1,40}(?::[^: ]{1,20})?): )?page allocation stalls for (?P<ms>\d+)ms,"
-        rf" order:(?P<order>\d+)(?:, mode: ?{_MASK}{_NODES})?"
+    "stall": (
+        ("page allocation stalls",),
+        re.compile(
+            r"(?:(?P<comm>[^:]{1,40}(?::[^: ]{1,20})?): )?page allocation stalls for (?P<ms>\d+)ms,"
+            rf" order:(?P<order>\d+)(?:, mode: ?{_MASK}{_NODES})?"
+        ),
     ),
-    "oom": re.compile(
-        r"(?P<comm>[^\]]{1,40}) invoked oom-killer:(?: ?gfp_mask="
-        rf"{_MASK}(?:, nodemask=(?P<nodemask>\(null\)|[\d,-]*\d))?"
-        r"(?:, order=(?P<order>-?\d+)(?=[, ]|$))?)?"
+    "oom": (
+        ("invoked oom-killer",),
+        re.compile(
+            r"(?P<comm>[^\]]{1,40}) invoked oom-killer:(?: ?gfp_mask="
+            rf"{_MASK}(?:, nodemask=(?P<nodemask>\(null\)|[\d,-]*\d))?"
+            r"(?:, order=(?P<order>-?\d+)(?=[, ]|$))?)?"
+        ),
     ),
-    "vmalloc": re.compile(
-        r"(?:(?P<comm>[^:]{1,40}(?::[^: ]{1,20})?): )?vmalloc(?:_node_range)? ?(?:error|:"
-        r" allocation failure)?:? ?(?:size (?P<size>\d+)|(?P<bytes>\d+) bytes),? ?"
-        r"(?:page order (?P<order>\d+), ?)?(?P<why>failed to allocate pages|failed to map pages"
-        rf"|vm_struct allocation failed)?(?:,? mode: ?{_MASK}{_NODES})?"
+    "vmalloc": (
+        ("vmalloc",),
+        re.compile(
+            r"(?:(?P<comm>[^:]{1,40}(?::[^: ]{1,20})?): )?vmalloc(?:_node_range)? ?(?:error|:"
+            r" allocation failure)?:? ?(?:size (?P<size>\d+)|(?P<bytes>\d+) bytes),? ?"
+            r"(?:page order (?P<order>\d+), ?)?(?P<why>failed to allocate pages|failed to map pages"
+            rf"|vm_struct allocation failed)?(?:,? mode: ?{_MASK}{_NODES})?"
+        ),
     ),
-    "vmap": re.compile(
-        r"(?P<why>vmap allocation for size (?P<size>\d+) failed|vmalloc_node_range for size \d+"
-        r" failed: Address range)"
+    "vmap": (
+        ("vmap allocation", "vmalloc_node_range"),
+        re.compile(
+            r"(?P<why>vmap allocation for size (?P<size>\d+) failed|vmalloc_node_range for size \d+"
+            r" failed: Address range)"
+        ),
     ),
-    "vmemmap": re.compile(r"(?:(?P<comm>\S{1,40}): )?vmemmap alloc failure: order:(?P<order>\d+)"),
-    "cma": re.compile(
-        r"cma_alloc: .{0,60}?alloc failed, req-size: (?P<size>\d+) pages, ret: (?P<ret>-\d+)"
+    "vmemmap": (
+        ("vmemmap alloc",),
+        re.compile(r"(?:(?P<comm>\S{1,40}): )?vmemmap alloc failure: order:(?P<order>\d+)"),
     ),
-    "slub": re.compile(rf"SLU?[AU]B: Unable to allocate memory on .{{0,60}}?\(?gfp={_MASK}"),
-    "charge": re.compile(r"(?P<why>Memory cgroup out of memory:)"),
-    "killed": re.compile(r"(?P<why>Out of memory(?: and no killable|:| \())"),
+    "cma": (
+        ("cma_alloc",),
+        re.compile(
+            r"cma_alloc: .{0,60}?alloc failed, req-size: (?P<size>\d+) pages, ret: (?P<ret>-\d+)"
+        ),
+    ),
+    "slub": (
+        ("Unable to allocate",),
+        re.compile(rf"SLU?[AU]B: Unable to allocate memory on .{{0,60}}?\(?gfp={_MASK}"),
+    ),
+    "charge": (("Memory cgroup out of",), re.compile(r"(?P<why>Memory cgroup out of memory:)")),
+    "killed": (("Out of memory",), re.compile(r"(?P<why>Out of memory(?: and no killable|:| \())")),
 }
+# Reports that never have zones.
+_STATELESS = ("vmap", "vmemmap", "cma", "slub", "charge", "killed")
 # Headers that belong to a report that is already there.
 _TAILS = ("slub", "charge", "killed")
 
@@ -77,6 +104,12 @@ _MEMCG = re.compile(
 _GLOBAL = re.compile(r"CONSTRAINT_(NONE|CPUSET|MEMORY_POLICY)|,global_oom|limit of host")
 _OOM = re.compile(r"out_of_memory|oom_kill_process|^Tasks state|^oom-kill:|Out of memory")
 _CACHE = re.compile(r"cache: (?P<cache>[^,]{1,80}), object size: ?(?P<object>\d+)")
+# A line without any of these says nothing about memory.
+_WORDS = (
+    *("free", "lowmem_reserve", "protection", "Mem-", "oom", "emory", "alloc", "active_", "pages"),
+    *("ainted", "callbacks", "messages dropped", "cache: ", "cpuset", "Node ", "kB", "unevictable"),
+    *("mapped:", "slab_", "Tasks state", "killed as", "Linux version"),
+)
 _SUPPRESSED = re.compile(r"(?:warn_alloc|__ratelimit|show_mem|\w+): (\d+) callbacks suppressed")
 _DROPPED = re.compile(r"\*\* (\d+) printk messages dropped")
 
@@ -148,15 +181,16 @@ class Log:
     dropped: int = 0
 
 
-def _header(text: str) -> tuple[Header, int] | None:
-    """The first header in a line, and where it begins."""
-    found = None
-    for kind, pattern in _HEADERS.items():
-        one = pattern.search(text)
-        if one and (found is None or one.start() < found[1]):
-            if kind == "vmalloc" and not (one["why"] or one["mask"]):
-                continue
-            found = (Header(kind, one.groupdict()), one.start())
+def _header(text: str) -> Header | None:
+    """The first header in a line."""
+    found, first = None, len(text)
+    for kind, (words, pattern) in _HEADERS.items():
+        at = next((text.find(word) for word in words if word in text), -1)
+        one = pattern.search(text, max(at - _BEFORE, 0)) if at >= 0 else None
+        if one is None or one.start() >= first:
+            continue
+        if kind != "vmalloc" or one["why"] or one["mask"]:
+            found, first = Header(kind, one.groupdict()), one.start()
     return found
 
 
@@ -177,10 +211,9 @@ class _Caller:
         before = self.report
         new = Report(line, header, prelude=self._prelude, suppressed=self._suppressed)
         self._prelude, self._suppressed = False, 0
-        if before and header and before.header and not before.state.begun and not before.trace:
-            reason = "the headers of two reports stand together"
-            before.mixed.append(reason)
-            new.mixed.append(reason)
+        is_of_before = before and before.header and before.header.kind not in _STATELESS
+        if before and is_of_before and not before.state.zones and not before.is_memcg:
+            new.mixed.append("the report before it has no zones: these may be of that one")
         if before:
             self._give(before)
         self.report = new
@@ -189,13 +222,17 @@ class _Caller:
     def take(self, line: Line) -> None:
         """One message of this caller."""
         text = line.text
+        report = self.report
+        has_trace = report is None or report.state.begun or len(report.trace) >= _TRACE
+        if has_trace and not any(word in text for word in _WORDS):
+            return
         if _PRELUDE.search(text):
             self._prelude = True
         if found := _SUPPRESSED.search(text):
             self._suppressed = int(found[1])
         header = _header(text)
         if header:
-            self._take_header(line, header[0])
+            self._take_header(line, header)
         report = self._take_state(line)
         if report is None:
             return
@@ -219,8 +256,11 @@ class _Caller:
             for found in pattern.finditer(text)
         )
         is_title = text.startswith(("Mem-Info:", "Mem-info:"))
-        if is_title and self.report and self.report.state.zones:
-            self._begin(line.number, None)
+        if is_title and self.report:
+            if self.report.state.zones:
+                self._begin(line.number, None)
+            elif self.report.state.begun:
+                self.report.mixed.append("two memory states stand together")
         for number, (_, name, found) in enumerate(items):
             report = self.report
             if name == "zone":
@@ -245,15 +285,18 @@ class _Caller:
         if text.startswith(("Mem-Info:", "Mem-info:")):
             state.begun = True
         for name, value in _counters(text).items():
-            state.counters.setdefault(name, value)
+            if state.counters.setdefault(name, value) != value:
+                report.mixed.append(f"two counters `{name}` of the machine differ")
         if found := _HIGHMEM.search(text):
             state.counters.setdefault("highmem", int(found[1]))
         if found := _NODE.search(text):
             state.nodes.add(int(found[1]))
         if (found := _RELEASE.search(text)) and not report.release:
             report.release = found[1]
-        if (found := _COMM.search(text)) and not report.comm:
-            report.comm = found[1]
+        if found := _COMM.search(text):
+            if report.comm not in (None, found[1]):
+                report.mixed.append("process lines of two tasks stand together")
+            report.comm = report.comm or found[1]
         report.is_memcg |= _MEMCG.search(text) is not None
         report.is_global |= _GLOBAL.search(text) is not None
         report.is_oom |= _OOM.search(text) is not None
@@ -282,9 +325,9 @@ def reports(lines: Iterable[Line], log: Log) -> Iterator[Report]:
     callers: dict[str, _Caller] = {}
     for line in lines:
         log.lines += 1
-        if found := _SUPPRESSED.search(line.text):
+        if "callbacks" in line.text and (found := _SUPPRESSED.search(line.text)):
             log.suppressed += int(found[1])
-        if found := _DROPPED.search(line.text):
+        if "printk" in line.text and (found := _DROPPED.search(line.text)):
             log.dropped += int(found[1])
         caller = callers.pop(line.caller, None) or _Caller(done.append)
         callers[line.caller] = caller  # the newest is the last

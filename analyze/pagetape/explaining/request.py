@@ -193,7 +193,7 @@ def of_report(report: Report, kernel: str | None = None) -> Request:
         flags=flags,
         printed=printed,
         kernel=release,
-        comm=(found.get("comm") or "").strip() or report.comm,
+        comm=report.comm or (found.get("comm") or "").strip() or None,
         doubts=doubts,
     )
     if request.order is None and kind in ("vmalloc", "slub"):
@@ -206,6 +206,9 @@ def of_report(report: Report, kernel: str | None = None) -> Request:
     spared = flags is None or "NOMEMALLOC" in flags
     if kswapd and not request.reclaims and not in_interrupt and not spared:
         doubts.append("the trace does not show whether kswapd or an interrupt asked")
+    asker = (found.get("comm") or "").strip()
+    if asker and report.comm and not asker.endswith(report.comm):
+        doubts.append(f"the header is of {asker}, the process line of {report.comm}")
     if in_interrupt and request.context in ("waits", "optional"):
         doubts.append("a request that waits, below an interrupt: the trace may be of another one")
     mask = report.nodemask or found.get("nodemask")
