@@ -95,7 +95,9 @@ fuzz: setup		## each fuzz target under the sanitizers; FUZZ_SECONDS=60 FUZZ_TARG
 		$(CURDIR)/$(BIN)/python $(CURDIR)/collector/tests/fuzz_proc.py \
 			$(CURDIR)/collector/tests/data/proc-6.1 $(FUZZ_SECONDS) || exit;; esac; \
 	case fuzz_table in $(FUZZ_TARGETS)) printf '\n== fuzz_table\n'; \
-		$(CURDIR)/$(BIN)/python $(CURDIR)/analyze/lab/fuzz_table.py $(FUZZ_SECONDS);; esac
+		$(CURDIR)/$(BIN)/python $(CURDIR)/analyze/lab/fuzz_table.py $(FUZZ_SECONDS) || exit;; esac; \
+	case fuzz_messages in $(FUZZ_TARGETS)) printf '\n== fuzz_messages\n'; \
+		$(CURDIR)/$(BIN)/python $(CURDIR)/analyze/lab/fuzz_messages.py $(FUZZ_SECONDS);; esac
 
 # Each seed is one damaged input. The inputs that a command cannot cope with stay in build/mutate.
 MUTATE_COUNT ?= 10000

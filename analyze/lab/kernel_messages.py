@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 # Of each release: what its memory report looks like, and its masks of the three usual requests.
-_MASKS = {
+MASKS = {
     "old": {"ATOMIC": 0x20, "KERNEL": 0xD0, "HIGHUSER_MOVABLE": 0x200DA},
     "4.4": {"ATOMIC": 0x2080020, "KERNEL": 0x24000C0, "HIGHUSER_MOVABLE": 0x24200CA},
     "4.11": {"ATOMIC": 0x1080020, "KERNEL": 0x14000C0, "HIGHUSER_MOVABLE": 0x14200CA},
@@ -180,9 +180,9 @@ def _fill(random: Random, form: Format, zone: Figures, want: str, kind: str, ord
         if want == "no_block_of_order":
             zone.blocks = _spread(random, zone.free, usable, most)
         else:
-            large = 1 << order
-            zone.blocks = _spread(random, zone.free - large, usable, most)
-            zone.blocks[order] = (1, "H")
+            large = 3 << order
+            zone.blocks = _spread(random, max(zone.free - large, 0), usable, most)
+            zone.blocks[order : order + 2] = (1, "H"), (1, random.choice(["C", "CH"]))
             zone.free = sum(nr << o for o, (nr, _) in enumerate(zone.blocks))
     else:  # it passes, with blocks
         zone.free = 3 * line + 70_000
@@ -201,7 +201,7 @@ class _Asked:
 
 def _mask(form: Format, kind: str, comp: bool) -> str:
     bit = {"5.1": 0x40000, "6.3": 0x40000}.get(form.masks, 0x4000)
-    value = _MASKS[form.masks][kind] | (bit if comp else 0)
+    value = MASKS[form.masks][kind] | (bit if comp else 0)
     names = f"(GFP_{kind}{'|__GFP_COMP' if comp else ''})" if form.names else ""
     return f"0x{value:x}{names}"
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
@@ -23,7 +23,24 @@ def _check_kernel(_ctx: click.Context, _param: click.Parameter, text: str | None
 
 
 @click.command("explain")
-@click.argument("files", metavar="FILE...|-", nargs=-1, required=True, type=options.PATH)
+@click.argument("files", metavar="[FILE...|-]", nargs=-1, type=options.PATH)
+@click.option(
+    "--proc",
+    type=options.PATH,
+    metavar="DIR",
+    help="Explain a request in the state of /proc, or of copies of its files (zoneinfo, buddyinfo,"
+    " pagetypeinfo, version), instead of a message.",
+)
+@click.option(
+    "--order", type=click.IntRange(0, 15), default=0, help="With --proc: order of the request."
+)
+@click.option(
+    "--gfp",
+    "mask",
+    metavar="MASK",
+    default="GFP_KERNEL",
+    help="With --proc: gfp mask of the request, names joined by | or a number.",
+)
 @click.option(
     "--kernel",
     metavar="RELEASE",
@@ -32,7 +49,14 @@ def _check_kernel(_ctx: click.Context, _param: click.Parameter, text: str | None
     help="Release of the kernel that wrote the messages.  [default: as the messages show it]",
 )
 @options.json
-def command(files: tuple[Path, ...], kernel: str | None, as_json: bool) -> None:
+def command(
+    files: tuple[Path, ...],
+    proc: Path | None,
+    order: int,
+    mask: str,
+    kernel: str | None,
+    as_json: bool,
+) -> None:
     """Explain kernel messages about memory: what failed, and by which term of the kernel's sum.
 
     FILE is a log from dmesg, journalctl, syslog or /dev/kmsg, or a report that somebody pasted,
@@ -49,24 +73,41 @@ def command(files: tuple[Path, ...], kernel: str | None, as_json: bool) -> None:
       dmesg | pagetape explain -
       pagetape explain /var/log/kern.log --json
       pagetape explain mail.txt --kernel 5.10.200
+      pagetape explain --proc /proc --order 4 --gfp GFP_KERNEL
     """
     from pagetape.explaining import explanation, words
 
-    with ExitStack() as stack:
-        logs = [
-            (
-                str(path),
-                sys.stdin.buffer if str(path) == "-" else stack.enter_context(path.open("rb")),
-            )
-            for path in files
-        ]
-        found = explanation.of_logs(logs, kernel)
+    if bool(files) == (proc is not None):
+        raise click.UsageError(
+            "give FILE or --proc DIR (this machine: dmesg | pagetape explain -)"
+        )
+    if proc is not None:
+        try:
+            found = explanation.of_proc(proc, order, mask, kernel)
+        except ValueError as e:
+            raise click.BadParameter(str(e), param_hint="--gfp") from e
+    else:
+        with ExitStack() as stack:
+            logs = [(str(path), _opened(path, stack)) for path in files]
+            found = explanation.of_logs(logs, kernel)
     if as_json:
         answer.emit(found)
         return
     answer.say("\n\n".join("\n".join(words.lines(one)) for one in found["reports"]) or _none(found))
     for line in _totals(found):
         answer.say(line)
+
+
+def _opened(path: Path, stack: ExitStack) -> BinaryIO:
+    """A log; raises ClickException for a tape."""
+    if str(path) == "-":
+        return sys.stdin.buffer
+    if path.suffix == ".tape" and path.exists():
+        raise click.ClickException(
+            f"{path}: a tape, not kernel messages; its failed requests: pagetape report"
+            f" alloc.failures {path}"
+        )
+    return stack.enter_context(path.open("rb"))
 
 
 def _none(found: dict[str, Any]) -> str:
@@ -79,4 +120,4 @@ def _totals(found: dict[str, Any]) -> list[str]:
         ("suppressed", "suppressed message", "suppressed messages"),
         ("dropped_messages", "message dropped by printk", "messages dropped by printk"),
     )
-    return [answer.amount(found[key], one, many) for key, one, many in counts if found[key]]
+    return [answer.amount(found[key], one, many) for key, one, many in counts if found.get(key)]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
+from pathlib import Path
 from typing import Any, BinaryIO
 
-from pagetape.explaining import advice, gfp, log_lines, reports, verdict
+from pagetape.explaining import advice, gfp, log_lines, release, reports, verdict
 from pagetape.explaining import request as requests
 from pagetape.explaining.reports import Log, Report
 from pagetape.explaining.request import Request
@@ -71,6 +72,21 @@ def of_logs(files: Iterable[tuple[str, BinaryIO]], kernel: str | None = None) ->
         "dropped_messages": log.dropped,
         "lines": log.lines,
     }
+
+
+def of_proc(directory: Path, order: int, mask: str, kernel: str | None = None) -> dict[str, Any]:
+    """Whether a machine's newest state would let a request pass: the class `passes`, or the term
+    that would fail it. Raises OSError, and ValueError for a mask that is none."""
+    from pagetape.explaining import proc_state  # reads files with pyarrow
+
+    state, of_machine = proc_state.read(directory)
+    about = release.named(kernel or of_machine or "") or release.told_by([])
+    found = verdict.of_state(state, requests.asked(order, mask, about))
+    if found.passes:
+        found.name = "passes"
+        found.sure = not found.missing and not found.doubts
+    one = {"file": str(directory)} | as_json(Report(0, state=state), found)
+    return {"reports": [one]}
 
 
 def as_json(report: Report, found: Verdict) -> dict[str, Any]:

@@ -117,10 +117,14 @@ class State:
     damage: list[str] = field(default_factory=list)
     last: Zone | None = None  # the zone whose lowmem_reserve is due
     begun: bool = False
+    layout: tuple[str, ...] = ()  # the zones of the kernel, where they are known
+    page_size_kb: int | None = None  # where it is known
 
     @property
     def page_kb(self) -> int:
-        """kB of a page: the smallest block of the lists."""
+        """kB of a page: if it is not known, the smallest block of the lists."""
+        if self.page_size_kb:
+            return self.page_size_kb
         sizes = [min(one.blocks) for one in self.lists.values() if one.blocks]
         sizes = [kb for kb in sizes if kb in (4, 8, 16, 32, 64)]
         return min(sizes, default=4)

@@ -70,6 +70,17 @@ def named(text: str) -> Kernel | None:
     return Kernel(release, (*release[:2], release[2] + 1), text)
 
 
+def contradictions(release: Release, fields: Iterable[str]) -> list[str]:
+    """Fields that a release no longer prints; empty where it may have printed all."""
+    seen = set(fields)
+    return [
+        one["name"]
+        for one in facts("messages")["field"]
+        if one["name"] in seen and "until" in one and not one.get("less")
+        if release >= (number(one["until"]) or NEWEST)
+    ]
+
+
 def told_by(fields: Iterable[str], era: tuple[Release, Release] = (OLDEST, NEWEST)) -> Kernel:
     """The kernel that prints all these fields, and whose masks are of `era`.
 

@@ -31,14 +31,14 @@ _HEADERS = {
         ("page allocation failure",),
         re.compile(
             r"(?:(?P<comm>[^:]{1,40}(?::[^: ]{1,20})?): )?page allocation failure(?P<sign>[.:])"
-            rf"(?: order:(?P<order>\d+)(?:, mode: ?{_MASK}{_NODES})?)?"
+            rf"(?: order:(?P<order>\d{{1,2}})(?!\d)(?:, mode: ?{_MASK}{_NODES})?)?"
         ),
     ),
     "stall": (
         ("page allocation stalls",),
         re.compile(
             r"(?:(?P<comm>[^:]{1,40}(?::[^: ]{1,20})?): )?page allocation stalls for (?P<ms>\d+)ms,"
-            rf" order:(?P<order>\d+)(?:, mode: ?{_MASK}{_NODES})?"
+            rf" order:(?P<order>\d{{1,2}})(?!\d)(?:, mode: ?{_MASK}{_NODES})?"
         ),
     ),
     "oom": (
@@ -46,7 +46,7 @@ _HEADERS = {
         re.compile(
             r"(?P<comm>[^\]]{1,40}) invoked oom-killer:(?: ?gfp_mask="
             rf"{_MASK}(?:, nodemask=(?P<nodemask>\(null\)|[\d,-]*\d))?"
-            r"(?:, order=(?P<order>-?\d+)(?=[, ]|$))?)?"
+            r"(?:, order=(?P<order>-?\d{1,2})(?=[, ]|$))?)?"
         ),
     ),
     "vmalloc": (
@@ -54,7 +54,8 @@ _HEADERS = {
         re.compile(
             r"(?:(?P<comm>[^:]{1,40}(?::[^: ]{1,20})?): )?vmalloc(?:_node_range)? ?(?:error|:"
             r" allocation failure)?:? ?(?:size (?P<size>\d+)|(?P<bytes>\d+) bytes),? ?"
-            r"(?:page order (?P<order>\d+), ?)?(?P<why>failed to allocate pages|failed to map pages"
+            r"(?:page order (?P<order>\d{1,2})(?!\d), ?)?(?P<why>failed to allocate pages"
+            r"|failed to map pages"
             rf"|vm_struct allocation failed)?(?:,? mode: ?{_MASK}{_NODES})?"
         ),
     ),
@@ -67,7 +68,9 @@ _HEADERS = {
     ),
     "vmemmap": (
         ("vmemmap alloc",),
-        re.compile(r"(?:(?P<comm>\S{1,40}): )?vmemmap alloc failure: order:(?P<order>\d+)"),
+        re.compile(
+            r"(?:(?P<comm>\S{1,40}): )?vmemmap alloc failure: order:(?P<order>\d{1,2})(?!\d)"
+        ),
     ),
     "cma": (
         ("cma_alloc",),
@@ -87,6 +90,7 @@ _STATELESS = ("vmap", "vmemmap", "cma", "slub", "charge", "killed")
 # Headers that belong to a report that is already there.
 _TAILS = ("slub", "charge", "killed")
 
+_TITLES = ("Mem-Info:", "Mem-info:")
 _PRELUDE = re.compile(r"vmalloc: allocation failure, allocated \d+ of \d+ bytes")
 _COUNTERS = re.compile(r"(?<!\w)(free|free_cma|free_pcp|bounce|unstable|shmem):(\d+)(?![\dkK])")
 _HIGHMEM = re.compile(r"^(\d+) pages HighMem(/MovableOnly)?")
@@ -171,6 +175,13 @@ class Report:
     mixed: list[str] = field(default_factory=list)  # why lines may be of another report
     last_line: int = 0
 
+    @property
+    def lacks_zones(self) -> bool:
+        """Whether zones of this report may still come."""
+        if self.state.zones or self.is_memcg:
+            return False
+        return self.header.kind not in _STATELESS if self.header else self.state.begun
+
 
 @dataclass(slots=True)
 class Log:
@@ -211,8 +222,7 @@ class _Caller:
         before = self.report
         new = Report(line, header, prelude=self._prelude, suppressed=self._suppressed)
         self._prelude, self._suppressed = False, 0
-        is_of_before = before and before.header and before.header.kind not in _STATELESS
-        if before and is_of_before and not before.state.zones and not before.is_memcg:
+        if before and before.lacks_zones:
             new.mixed.append("the report before it has no zones: these may be of that one")
         if before:
             self._give(before)
@@ -255,10 +265,15 @@ class _Caller:
             for name, pattern in (("zone", ZONE), ("list", LIST), ("reserve", RESERVE))
             for found in pattern.finditer(text)
         )
-        is_title = text.startswith(("Mem-Info:", "Mem-info:"))
+        is_title = text.startswith(_TITLES)
         if is_title and self.report:
             if self.report.state.zones:
-                self._begin(line.number, None)
+                before = self.report
+                new = self._begin(line.number, None)
+                if before.header:
+                    reason = "a memory state without a header stands next to it"
+                    before.mixed.append(reason)
+                    new.mixed.append(reason)
             elif self.report.state.begun:
                 self.report.mixed.append("two memory states stand together")
         for number, (_, name, found) in enumerate(items):
@@ -282,7 +297,7 @@ class _Caller:
     def _take_rest(self, report: Report, text: str, is_header: bool) -> None:
         state = report.state
         report.fields |= {name for name, pattern in _FIELDS.items() if pattern.search(text)}
-        if text.startswith(("Mem-Info:", "Mem-info:")):
+        if text.startswith(_TITLES):
             state.begun = True
         for name, value in _counters(text).items():
             if state.counters.setdefault(name, value) != value:
@@ -294,7 +309,8 @@ class _Caller:
         if (found := _RELEASE.search(text)) and not report.release:
             report.release = found[1]
         if found := _COMM.search(text):
-            if report.comm not in (None, found[1]):
+            is_late = state.begun and not state.zones
+            if is_late or report.comm not in (None, found[1]):
                 report.mixed.append("process lines of two tasks stand together")
             report.comm = report.comm or found[1]
         report.is_memcg |= _MEMCG.search(text) is not None

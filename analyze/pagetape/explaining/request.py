@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pagetape.explaining import gfp
 from pagetape.explaining.gfp import Flags
 from pagetape.explaining.memory_state import ORDER, State
-from pagetape.explaining.release import Kernel, Release, named, told_by
+from pagetape.explaining.release import Kernel, Release, contradictions, named, told_by
 from pagetape.explaining.reports import Report
 
 # In the trace of a task that frees memory itself (PF_MEMALLOC), and of an interrupt.
@@ -198,6 +198,8 @@ def of_report(report: Report, kernel: str | None = None) -> Request:
     )
     if request.order is None and kind in ("vmalloc", "slub"):
         request.order = 0  # single pages
+    old = contradictions(release.first, report.fields) if report.release and not kernel else []
+    doubts += [f"{release.words} no longer prints: {name}" for name in old]
     request.context = _context(flags)
     trace = "\n".join(report.trace)
     in_interrupt = _INTERRUPT.search(trace) is not None
@@ -220,8 +222,28 @@ def of_report(report: Report, kernel: str | None = None) -> Request:
     return request
 
 
+def asked(order: int, mask: str, kernel: Kernel) -> Request:
+    """A request that nobody has made: `mask` is a number or names, joined by |.
+
+    Raises ValueError for another text.
+    """
+    text = mask.strip()
+    if re.fullmatch(r"0x[0-9a-fA-F]{1,8}", text):
+        flags, unknown = gfp.era_of(kernel.first).flags(int(text, 16))
+        if unknown:
+            raise ValueError(f"{text} has bits that {kernel.words} does not: {unknown:#x}")
+    else:
+        found = gfp.of_names(text, kernel.first)
+        if found is None:
+            raise ValueError(f"'{text}' has a name that is no gfp flag")
+        flags = found
+    return Request("proc", order, flags, text, kernel, context=_context(flags))
+
+
 def layouts(state: State) -> list[tuple[str, ...]]:
     """The lists of zones that a kernel with this state may be built with, likeliest first."""
+    if state.layout:
+        return [state.layout]
     seen = {zone for _, zone in (*state.zones, *state.lists)}
     arrays = {z.name: z.reserve for z in state.zones.values() if z.reserve and z.reserve_whole}
     sizes = {len(pages) for pages in arrays.values()}

@@ -8,6 +8,7 @@ from typing import Any
 from pagetape.answer import amount
 
 _CLASS = {
+    "passes": "the request would get its pages now",
     "below_min": "the zone is below the min watermark that applies",
     "lowmem_reserve": "the zone's free pages are reserved against this request (lowmem_reserve)",
     "highatomic_reserve": "the free pages are of the HIGHATOMIC reserve",
@@ -72,7 +73,9 @@ def lines(found: dict[str, Any]) -> list[str]:
 
 
 def _title(found: dict[str, Any]) -> str:
-    where = f"{found['file']}:{found['line']}" if found.get("file") else f"line {found['line']}"
+    if found["kind"] == "proc":
+        return f"{found['file']}: a request in this state"
+    where = f"{found['file']}:{found['line']}"
     kind = _KINDS.get(found["kind"], found["kind"])
     task = f" of {found['task']}" if found["task"] else ""
     left = found["suppressed"]

@@ -40,6 +40,7 @@ class Sum:
     blocks: dict[int, Blocks] = field(default_factory=dict)  # of the order and above
     missing: list[str] = field(default_factory=list)
     last_try: Sum | None = None  # at the high mark, before an OOM kill
+    order: int = 0  # of the request
 
     @property
     def passes(self) -> bool | None:
@@ -92,13 +93,11 @@ class Sum:
         if not there:
             return "no_block_of_order"
         types = {letter for one in there.values() for letter in one.types}
-        if self.asked_order == 0 and types == {"H"}:
+        if self.order == 0 and types == {"H"}:
             return "highatomic_reserve"
-        if self.asked_order == 0 and types == {"C"}:
+        if types == {"C"}:
             return "cma_only"
         return "no_block_of_usable_type"
-
-    asked_order: int = 0
 
 
 def _highatomic(
@@ -189,7 +188,7 @@ def check(
 ) -> Sum:
     """The sum of a zone. `reserve` is the lowmem_reserve in pages, None if it is unknown; `shown`
     has the free CMA pages of the machine and whether any list shows (H)."""
-    found = Sum(zone, reserve=reserve, asked_order=asked.order)
+    found = Sum(zone, reserve=reserve, order=asked.order)
     if not zone.whole or zone.clashes:
         found.missing.append(f"the line of {zone.words}")
         return found
