@@ -78,7 +78,8 @@ def _targets() -> list[str]:
     if status:
         sys.exit(f"fuzz: the targets cannot be built:\n{text[-2000:]}")
     built = (ROOT / "build/fuzz").glob("*/fuzz_*")
-    return sorted({file.name for file in built if file.is_file()} | {"fuzz_proc", "fuzz_table"})
+    programs = {"fuzz_messages", "fuzz_proc", "fuzz_table"}
+    return sorted({file.name for file in built if file.is_file()} | programs)
 
 
 def main() -> int:

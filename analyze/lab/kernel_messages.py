@@ -343,3 +343,15 @@ def make(random: Random, form: Format | None = None, want: str | None = None) ->
     lines = _header(form, task, _Asked(kind, order, is_oom), nodes)
     lines += _trace(random, form, task, is_oom)
     return Message(form, want, task, lines + _memory(zones, form))
+
+
+def example() -> str:
+    """The log analyze/demo/dmesg.txt: three failures of one server, as dmesg prints them."""
+    form = next(one for one in FORMATS if one.release == "6.8.9")
+    found = [
+        *make(Random(4), form, "below_min").lines,
+        "warn_alloc: 14 callbacks suppressed",
+        *make(Random(12), form, "no_block_of_order").lines,
+        *make(Random(7), form, "memcg_limit").lines,
+    ]
+    return "".join(f"[{4021.5 + 0.0001 * n:12.6f}] {line}\n" for n, line in enumerate(found))

@@ -158,6 +158,11 @@ def test_a_state_that_passes_is_not_the_one_that_failed(pagetape: Run, tmp_path:
     assert "the printed state passes, so it is not the state that failed" in said.out
 
 
+def test_the_log_of_the_documentation_is_made() -> None:
+    log = Path(__file__).parents[1] / "demo/dmesg.txt"
+    assert log.read_text() == kernel_messages.example()
+
+
 # ---- other failures
 
 

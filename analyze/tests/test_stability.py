@@ -14,6 +14,8 @@ Run = Callable[..., Any]
 
 PROMISED: dict[str, dict[str, list[str]]] = tomllib.loads((GOLDEN / "json_keys.toml").read_text())
 
+DEMO = Path(__file__).parents[1] / "demo"
+
 # As the design has them: docs/design.md.
 CONTRACT = {
     "info": "events lost duration_s kernel cpus nodes snapshot bytes bytes_per_event",
@@ -52,7 +54,8 @@ def test_no_promised_key_is_missing(
 ) -> None:
     promised = dict(PROMISED[name])
     words = [
-        word.format(tape=small, run=run_of_small, out=tmp_path) for word in promised.pop("command")
+        word.format(tape=small, run=run_of_small, out=tmp_path, demo=DEMO)
+        for word in promised.pop("command")
     ]
     found = pagetape(*words, "--json").json
     assert set(promised.pop("keys")) <= set(found)

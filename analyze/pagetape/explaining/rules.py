@@ -79,9 +79,9 @@ class Rights:
 
     @property
     def words(self) -> list[str]:
-        found = []
         if self.no_mark:
             return ["no watermark (a task that frees memory)"]
+        found = []
         if self.high:
             found.append("half of min (__GFP_HIGH)")
         if self.harder:
@@ -90,7 +90,7 @@ class Rights:
             found.append("not the boost of min")
         if self.cma:
             found.append("CMA pages (movable)")
-        return found or ["the full min watermark"]
+        return found
 
 
 def rights(rules: Rules, flags: Flags, order: int, reclaims: bool) -> Rights:

@@ -94,7 +94,7 @@ def _other_cause(report: Report, request: Request) -> Verdict | None:
     if report.is_memcg and request.kind in ("oom", "charge", "unknown", "killed"):
         if report.is_global or zones:
             return verdict("cannot_tell", "lines of a cgroup and of the whole machine", False)
-        return verdict("memcg_limit", "a memory cgroup is at its limit: memory.max")
+        return verdict("memcg_limit", "the kill is of a memory cgroup (mem_cgroup_out_of_memory)")
     if request.kind == "oom":
         if request.order == -1:
             return verdict("not_an_allocator_failure", "somebody asked for the kill: sysrq-f")

@@ -50,8 +50,8 @@ def lines(found: dict[str, Any]) -> list[str]:
     if found["why"]:
         out.append(f"  because   {found['why']}")
     out.append(f"  request   {_request(found)}")
-    if found["kernel"]:
-        out.append(f"  kernel    {found['kernel']}: rules of {', '.join(found['rules']) or 'none'}")
+    rows = f": rules of {', '.join(found['rules'])}" if found["rules"] else ""
+    out.append(f"  kernel    {found['kernel']}{rows}")
     zones = found["zones"]
     out += [f"  zone      {_sum(zone)}" for zone in zones[:_ZONES]]
     if len(zones) > _ZONES:
@@ -91,10 +91,10 @@ def _class(found: dict[str, Any]) -> str:
 def _request(found: dict[str, Any]) -> str:
     order = "unknown" if found["order"] is None else found["order"]
     mask = "|".join(found["gfp"]) or ("none" if found["mask"] else "unknown")
-    rights = ", ".join(found["rights"])
+    rights = ", ".join(found["rights"]) or "none below min"
     assumed = f"; assumed: {', '.join(found['assumed'])}" if found["assumed"] else ""
-    may = f"; may go below: {rights}" if rights else ""
-    return f"order {order}, {mask} ({found['context']}){may}{assumed}"
+    rights = f"; rights: {rights}" if found["zones"] else ""
+    return f"order {order}, {mask} ({found['context']}){rights}{assumed}"
 
 
 def _sum(zone: dict[str, Any]) -> str:
