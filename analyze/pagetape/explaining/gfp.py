@@ -102,8 +102,10 @@ def _is_usual(flags: Flags, unknown: int) -> bool:
     if unknown:
         return False
     can_wait = bool(flags & {"WAIT", "DIRECT_RECLAIM"})
-    if flags & {"IO", "FS"} and not can_wait and "MOVABLE" not in flags:
-        return False  # a request with the right to write that may not wait
+    if flags & {"IO", "FS"} and not can_wait and not {"MOVABLE", "COMP", "NOMEMALLOC"} <= flags:
+        return False  # only GFP_TRANSHUGE_LIGHT may write but not wait
+    if {"MOVABLE", "RECLAIMABLE"} <= flags:
+        return False
     if "FS" in flags and "IO" not in flags:
         return False
     if "ATOMIC" in flags and ("DIRECT_RECLAIM" in flags or not {"HIGH", "KSWAPD_RECLAIM"} <= flags):

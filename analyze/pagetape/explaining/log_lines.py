@@ -18,7 +18,11 @@ from typing import BinaryIO
 LONGEST = 1 << 16  # bytes of a line; the rest of a longer one is dropped
 GAP = "\x01"
 
-_LOOK_AHEAD = 20_000  # lines that show the width of a terminal
+_LOOK_AHEAD = 20_000  # lines that show the width of a terminal, and the encoding of a mail
+
+# What stands for a plain character where somebody wrote the text down.
+_PLAIN = str.maketrans({"\u00d7": "x", "\uff0c": ",", "\u00a0": " ", "\0": " ", GAP: " "})
+_QUOTED = re.compile(rb"=([0-9A-F]{2})")
 
 _ZONES = r"(?:DMA32|DMA|Normal|HighMem|Movable|Device)"
 _DAY = r"\d\d:\d\d:\d\d(?:[.,]\d+)?"
@@ -37,6 +41,8 @@ _PREFIXES = [
     (re.compile(r"\[ *\d+: *[^\]:]{1,20}: *\d+\] ?"), True),
     (re.compile(r"\[pid:[^\]]{0,60}\][\w/:.-]{0,20}: ?"), True),
     (re.compile(r"(?:\S+ )?kernel: "), True),
+    (re.compile(r"kern *:[a-z]+ *: ?"), True),  # dmesg -x
+    (re.compile(r"\d{1,4}\. {0,2}(?=<|\[)"), True),  # the lines of a page with numbers
     (re.compile(r"(?:[|>] ?)+"), False),
 ]
 _STAMP_INSIDE = re.compile(r"(?<=\S)\s*(?=\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? ?)")
@@ -95,9 +101,26 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
             data = file.readline(LONGEST)
 
 
+def _decoded(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """Lines of a mail in quoted-printable as it was before: = at the end of a line folds it."""
+    ahead = list(islice(lines, _LOOK_AHEAD))
+    ends = sum(line.rstrip(b"\r\n").endswith(b"=") for line in ahead)
+    if not ends or not any(b"=3D" in line for line in ahead):
+        yield from chain(ahead, lines)
+        return
+    whole = b""
+    for line in chain(ahead, lines):
+        bare = line.rstrip(b"\r\n")
+        whole += _QUOTED.sub(lambda one: bytes([int(one[1], 16)]), bare.removesuffix(b"="))
+        if not bare.endswith(b"=") or len(whole) > LONGEST:
+            yield whole
+            whole = b""
+    yield whole
+
+
 def _text(data: bytes) -> str:
     text = data.decode("utf-8", "replace").rstrip("\r\n")
-    return text.replace("\u00d7", "x").replace(GAP, " ").replace("\0", " ")
+    return text.translate(_PLAIN)
 
 
 def _stripped(text: str) -> tuple[str, str, bool]:
@@ -167,7 +190,7 @@ def _joined(text: str, rest: str, folded_hard: bool) -> str:
 
 def lines(file: BinaryIO) -> Iterator[Line]:
     """The messages of a log, in its order. Reads on while they are taken."""
-    found = _pieces(_chunks(file))
+    found = _pieces(_decoded(_chunks(file)))
     ahead = list(islice(found, _LOOK_AHEAD))
     width = _fold_width(ahead)
     last: _Piece | None = None

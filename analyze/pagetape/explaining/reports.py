@@ -42,11 +42,11 @@ _HEADERS = {
         ),
     ),
     "oom": (
-        ("invoked oom-killer",),
+        ("oom-killer:",),
         re.compile(
-            r"(?P<comm>[^\]]{1,40}) invoked oom-killer:(?: ?gfp_mask="
+            r"(?:(?P<comm>[^\]]{1,40}) invoked )?oom-killer:(?: ?gfp_mask="
             rf"{_MASK}(?:, nodemask=(?P<nodemask>\(null\)|[\d,-]*\d))?"
-            r"(?:, order=(?P<order>-?\d{1,2})(?=[, ]|$))?)?"
+            r"(?:,? ?order=(?P<order>-?\d{1,2})(?=[, ]|oom|$))?)?"
         ),
     ),
     "vmalloc": (
@@ -122,6 +122,7 @@ _FIELDS = {
     "header with a dot": re.compile(r"page allocation failure\. order"),
     "header with a colon": re.compile(r"page allocation failure: order"),
     "names of gfp flags": re.compile(r"(?:mode:|gfp_mask=)0x[0-9a-f*]+\([A-Z_]"),
+    "mask without names": re.compile(r"(?:failure.*mode:|oom-killer: gfp_mask=)0x[0-9a-f]+(?:,|$)"),
     "nodemask in the header": re.compile(r"(?:failure|stalls).*nodemask="),
     "cpuset in the header": re.compile(r"failure: order.*nodemask=\S+,cpuset="),
     "UID in the process line": re.compile(r"^CPU: \d+ UID: \d+ PID:"),

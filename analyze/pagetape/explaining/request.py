@@ -39,6 +39,7 @@ _LAYOUTS: dict[int, list[tuple[str, ...]]] = {
         ("DMA32", "Normal", "Movable", "Device"),
         ("DMA", "Normal", "Movable", "Device"),
         ("Normal", "HighMem", "Movable", "Device"),
+        ("DMA", "DMA32", "Normal", "HighMem"),
     ],
     5: [
         ("DMA", "DMA32", "Normal", "Movable", "Device"),
@@ -247,10 +248,11 @@ def layouts(state: State) -> list[tuple[str, ...]]:
     seen = {zone for _, zone in (*state.zones, *state.lists)}
     arrays = {z.name: z.reserve for z in state.zones.values() if z.reserve and z.reserve_whole}
     sizes = {len(pages) for pages in arrays.values()}
+    both = {"DMA32", "HighMem"}  # old 32-bit kernels only
     high_pages = state.counters.get("highmem")
     found = []
     for layout in _LAYOUTS.get(max(sizes, default=0), []):
-        if not seen <= set(layout) and sizes:
+        if not seen <= set(layout) or (both <= set(layout) and not both <= seen):
             continue
         good = True
         last_growth = 0

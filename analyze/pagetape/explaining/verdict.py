@@ -192,6 +192,8 @@ def _outcome(state: State, request: Request, rules: Rules, layout: tuple[str, ..
             continue
         if request.nodes is not None and node not in request.nodes:
             continue
+        if zone.kb and 0 in (zone.kb.get("managed", 1), zone.kb.get("present", 1)):
+            continue  # no zonelist has an empty zone
         reserve = _reserve(zone, layout, highest)
         one = check(zone, asked, rules, reserve, state.page_kb, shown)
         if request.kind in ("oom", "unknown") and one.passes_mark is not None:
