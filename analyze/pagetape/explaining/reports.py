@@ -90,6 +90,7 @@ _STATELESS = ("vmap", "vmemmap", "cma", "slub", "charge", "killed")
 # Headers that belong to a report that is already there.
 _TAILS = ("slub", "charge", "killed")
 
+_SUBJECT = re.compile(r"(?:Subject|Re|RE|Fwd|Title|In-Reply-To):|# ")
 _TITLES = ("Mem-Info:", "Mem-info:")
 _PRELUDE = re.compile(r"vmalloc: allocation failure, allocated \d+ of \d+ bytes")
 _COUNTERS = re.compile(r"(?<!\w)(free|free_cma|free_pcp|bounce|unstable|shmem):(\d+)(?![\dkK])")
@@ -183,6 +184,10 @@ class Report:
             return False
         return self.header.kind not in _STATELESS if self.header else self.state.begun
 
+    def is_title_of(self, header: Header) -> bool:
+        """Whether it is no more than a copy of a header that follows."""
+        return self.header == header and not (self.state.begun or self.comm)
+
 
 @dataclass(slots=True)
 class Log:
@@ -223,6 +228,8 @@ class _Caller:
         before = self.report
         new = Report(line, header, prelude=self._prelude, suppressed=self._suppressed)
         self._prelude, self._suppressed = False, 0
+        if before and header and before.is_title_of(header):
+            before = None  # somebody wrote the header above the message
         if before and before.lacks_zones:
             new.mixed.append("the report before it has no zones: these may be of that one")
         if before:
@@ -241,7 +248,7 @@ class _Caller:
             self._prelude = True
         if found := _SUPPRESSED.search(text):
             self._suppressed = int(found[1])
-        header = _header(text)
+        header = None if _SUBJECT.match(text) else _header(text)
         if header:
             self._take_header(line, header)
         report = self._take_state(line)
