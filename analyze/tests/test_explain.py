@@ -103,6 +103,83 @@ def test_a_message_folded_by_a_terminal_is_read(width: int) -> None:
     assert found["zones"] == explained(text_of(lines))[0]["zones"]
 
 
+def test_a_message_in_fragments_is_read() -> None:
+    """Each number of a reserve and each block of a list on a line of its own, as some consoles."""
+    import re
+
+    pieces: list[str] = []
+    for line in whole():
+        if line.startswith("lowmem_reserve") or "*4kB" in line:
+            head, *rest = re.split(r"(?<=:) ", line)
+            parts = " ".join(rest).replace(" (", "\n(").replace(" = ", "\n= ")
+            blocks = re.sub(r" (?=\d)", "\n", parts.replace("= ", "=_")).replace("=_", "= ")
+            node = re.match(r"(Node \d+) (.*)", head)
+            pieces += [node[1], node[2]] if node else [head]
+            pieces += blocks.split("\n")
+        else:
+            pieces.append(line)
+    assert len(pieces) > len(whole()) + 30
+    stamped = [f"[  100.000000] {piece}" for piece in pieces]
+    (found,) = explained(text_of(stamped))
+    assert (found["class"], found["sure"]) == ("below_min", True)
+    assert found["zones"] == explained(text_of(whole()))[0]["zones"]
+
+
+def test_a_mail_in_quoted_printable_is_read() -> None:
+    import quopri
+
+    text = text_of([f"> [  100.000000] {line}" for line in whole()])
+    encoded = quopri.encodestring(text.encode()).decode()
+    assert "=3D" in encoded
+    (found,) = explained(encoded)
+    assert found["zones"] == explained(text)[0]["zones"]
+
+
+def test_a_list_without_its_sum_is_whole_if_it_fits_the_zone() -> None:
+    lines = [
+        line.partition(" = ")[0] + " =" if "*4kB" in line else line
+        for line in whole("no_block_of_order")
+    ]
+    (found,) = explained(text_of(lines))
+    assert (found["class"], found["sure"]) == ("no_block_of_order", True)
+
+
+def test_a_zone_without_its_reserve_fails_if_it_fails_without_any() -> None:
+    lines = [line for line in whole() if not line.startswith("lowmem_reserve")]
+    (found,) = explained(text_of(lines))
+    assert found["class"] == "below_min"
+    assert {"lowmem_reserve"} == {term for zone in found["zones"][:2] for term in zone["bounds"]}
+    assert all(zone["passes"] is not True for zone in found["zones"])
+
+
+def test_a_mask_without_its_end_is_read_by_its_names() -> None:
+    text = (
+        "a invoked oom-killer: gfp_mask=0x62****(GFP_HIGHUSER_MOVABLE|__GFP_ZERO), order=0,\n"
+        "Mem-Info:\n"
+    )
+    (found,) = explained(text)
+    assert found["gfp"] == ["GFP_HIGHUSER_MOVABLE", "__GFP_ZERO"]
+
+
+def test_a_zone_above_the_request_is_not_missed_on_32_bits() -> None:
+    """From 6.1 on, no zone above that of the mask is printed: index 2 is HighMem, not Normal."""
+    text = text_of(
+        [
+            "a: page allocation failure: order:0, mode:0xcc0(GFP_KERNEL), nodemask=(null)",
+            "CPU: 1 PID: 40 Comm: a Not tainted 6.8.9 #1",
+            "[effe5e60] [be99573c] setup_rx+0x40/0x144",
+            "Mem-Info:",
+            "DMA free:1680kB boost:0kB min:7548kB low:8408kB high:9268kB reserved_highatomic:0KB"
+            " present:786432kB managed:746656kB free_cma:0kB",
+            "lowmem_reserve[]: 0 0 1280 1280",
+            "DMA: 420*4kB (UM) 0*8kB = 1680kB",
+        ]
+    )
+    (found,) = explained(text)
+    assert (found["class"], found["sure"]) == ("below_min", True)
+    assert found["zones"][0]["lowmem_reserve"] == 0
+
+
 def test_damaged_messages_never_get_a_wrong_class_that_is_sure() -> None:
     for seed in range(DAMAGED):
         messages, text = fuzz_messages.log(seed)

@@ -54,10 +54,20 @@ _BEGINS = re.compile(
     rf"(?:Node \d+,? )?{_ZONES}(?: free:| per-cpu:|: ?\d+\*)|Node \d+ (?:active_anon|hugepages)"
     r"|lowmem_reserve|protections\[|Mem-[Ii]nfo|Call [Tt]race|\S.* invoked oom-killer"
     r"|\S.*: page allocation |SLUB: |oom-kill:|Out of memory|Memory cgroup|Tasks state"
-    r"|\d+ (?:total pagecache )?pages |Free swap|Total swap|Swap cache|CPU: \d|Pid: \d"
+    r"|\d+ (?:total pagecache )?pages\b|Free swap|Total swap|Swap cache|CPU: \d|Pid: \d"
     r"|\S.* callbacks suppressed|\*\* \d+ printk messages dropped|[0-9]+ pages? "
 )
 _NODE_AT_END = re.compile(r"(?:^|\s)Node \d+,?\s*$")
+
+# Messages that the console got in fragments, and the fragments that go on with them.
+_FRAGMENTS = [
+    (re.compile(r"lowmem_reserve\[\]:(?: *\d+)* *$"), re.compile(r" *\d+(?: \d+)* *$")),
+    (
+        re.compile(rf"{_ZONES}:(?: *\d+\*\d+kB(?: *\([A-Z]+\))?)* *$"),
+        re.compile(r" *(?:\d+\*\d+kB|\([A-Z]+\)|= *\d+kB)"),
+    ),
+    (re.compile(r"^Node \d+,? *$"), re.compile(rf" *{_ZONES}(?: free:|:)")),
+]
 
 # Pairs of an end and a beginning that are one word: a figure is cut in two by a fold.
 _CUT_WORDS = [
@@ -188,6 +198,11 @@ def _joined(text: str, rest: str, folded_hard: bool) -> str:
     return f"{end} {begin}"
 
 
+def _is_fragment(text: str, rest: str) -> bool:
+    """Whether a message goes on with a line that has a prefix of its own."""
+    return any(end.search(text) and begin.match(rest) for end, begin in _FRAGMENTS)
+
+
 def lines(file: BinaryIO) -> Iterator[Line]:
     """The messages of a log, in its order. Reads on while they are taken."""
     found = _pieces(_decoded(_chunks(file)))
@@ -198,6 +213,10 @@ def lines(file: BinaryIO) -> Iterator[Line]:
     before = 0  # width of the piece before
     for piece in chain(ahead, found):
         goes_on = last is not None and bool(text.strip()) and len(text) < LONGEST
+        if goes_on and last and piece.caller == last.caller and _is_fragment(text, piece.text):
+            text = f"{text.rstrip()} {piece.text.strip()}"
+            before = 0
+            continue
         if goes_on and (not piece.begins or (_NODE_AT_END.search(text) and piece.width)):
             text = _joined(text, piece.text, before == width != 0)
         else:

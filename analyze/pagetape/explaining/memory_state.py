@@ -21,7 +21,7 @@ ZONE = re.compile(
 )
 LIST = re.compile(
     r"(?:Node (?P<node>\d+),? )?(?<![\w-])(?P<zone>DMA32|DMA|Normal|HighMem|Movable|Device):"
-    r" ?(?P<blocks>(?=\d+\*\d)[^=]{0,600}?(?:= ?(?P<sum>\d+)kB|$))"
+    r" ?(?P<blocks>(?=\d+\*\d)[^=]{0,600}?(?:= ?(?:(?P<sum>\d+)kB)?|$))"
 )
 RESERVE = re.compile(r"(?:lowmem_reserve|protections?)\[\]:(?P<pages>(?: \d+)*)(?P<more>\S*)")
 
@@ -45,6 +45,7 @@ class FreeList:
     blocks: dict[int, Blocks]
     kb: int | None
     whole: bool
+    has_end: bool = False  # the = stands, but its sum is cut
 
     def types(self) -> set[str]:
         return {letter for one in self.blocks.values() for letter in one.types}
@@ -103,7 +104,8 @@ def list_of(found: re.Match[str]) -> FreeList:
         at = one.end()
     total = int(found["sum"]) if found["sum"] is not None else None
     counted = sum(nr.nr * kb for kb, nr in blocks.items())
-    return FreeList(blocks, total, total is not None and total == counted)
+    has_end = total is None and text[at:].strip() == "="
+    return FreeList(blocks, total, total is not None and total == counted, has_end)
 
 
 @dataclass(slots=True)
@@ -119,14 +121,19 @@ class State:
     begun: bool = False
     layout: tuple[str, ...] = ()  # the zones of the kernel, where they are known
     page_size_kb: int | None = None  # where it is known
+    word_bits: int | None = None  # of the machine, where it is known
 
     @property
     def page_kb(self) -> int:
-        """kB of a page: if it is not known, the smallest block of the lists."""
+        """kB of a page: if it is not known, the smallest block of the lists, or by the counters."""
         if self.page_size_kb:
             return self.page_size_kb
         sizes = [min(one.blocks) for one in self.lists.values() if one.blocks]
         sizes = [kb for kb in sizes if kb in (4, 8, 16, 32, 64)]
+        free = self.counters.get("free")
+        if not sizes and free:  # the counter is in pages, the zones are in kB
+            kb = sum(zone.kb.get("free", 0) for zone in self.zones.values())
+            sizes = [size for size in (16, 64) if 0.9 < kb / free / size < 1.1]
         return min(sizes, default=4)
 
     def add_zone(self, zone: Zone) -> None:
@@ -159,9 +166,23 @@ class State:
         if old and old != one:
             one.whole = False
             self.damage.append(f"two free lists of Node {key[0]} {key[1]}")
-        if not one.whole:
+        if not one.whole and not one.has_end:
             self.damage.append(f"the free list of Node {key[0]} {key[1]} is cut or mixed")
         self.lists[key] = one
+
+    def join(self) -> None:
+        """Give each zone its free list, and the CMA pages that no other zone can have."""
+        for key, zone in self.zones.items():
+            zone.free_list = one = self.lists.get(key)
+            counted = sum(b.nr * kb for kb, b in one.blocks.items()) if one else 0
+            if one and one.has_end and abs(counted - zone.kb.get("free", 0)) <= counted // 20:
+                one.whole = True
+        cma, free = self.counters.get("free_cma"), self.counters.get("free")
+        lacking = [zone for zone in self.zones.values() if zone.whole and "free_cma" not in zone.kb]
+        there = sum(zone.kb.get("free", 0) for zone in self.zones.values()) // self.page_kb
+        if cma and free and len(lacking) == 1 and abs(free - there) <= free // 100:
+            known = sum(zone.kb.get("free_cma", 0) for zone in self.zones.values())
+            lacking[0].kb["free_cma"] = max(cma * self.page_kb - known, 0)
 
     def is_next(self, zone: Zone) -> bool:
         """Whether a zone line begins another memory state: the list of its zone has been there."""

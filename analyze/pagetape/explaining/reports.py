@@ -19,7 +19,7 @@ _TRACE = 300  # lines of a stack trace that are kept
 _WIDTH = 160  # characters of each
 _OPEN = 64  # callers whose report is not at its end
 
-_MASK = r"(?P<mask>0x[0-9a-fA-F]+(?P<masked>\*+)?)?\s?(?:\((?P<names>[^)=]{0,400})\))?"
+_MASK = r"(?P<mask>0x[0-9a-fA-F]+)?(?P<masked>\*+)?\s?(?:\((?P<names>[^)=]{0,400})\))?"
 _NODES = (
     r"(?:,? ?nodemask=(?P<nodemask>\(null\)|[\d,-]*\d))?"
     r"(?:,? ?cpuset=(?P<cpuset>[^, ]*))?(?:,? ?mems_allowed=(?P<mems>[\d,-]*\d))?"
@@ -69,7 +69,8 @@ _HEADERS = {
     "vmemmap": (
         ("vmemmap alloc",),
         re.compile(
-            r"(?:(?P<comm>\S{1,40}): )?vmemmap alloc failure: order:(?P<order>\d{1,2})(?!\d)"
+            r"(?:(?P<comm>[^:]{1,40}(?::[^: ]{1,20})?): )?vmemmap alloc failure:"
+            rf" order:(?P<order>\d{{1,2}})(?!\d)(?:, mode: ?{_MASK}{_NODES})?"
         ),
     ),
     "cma": (
@@ -86,7 +87,7 @@ _HEADERS = {
     "killed": (("Out of memory",), re.compile(r"(?P<why>Out of memory(?: and no killable|:| \())")),
 }
 # Reports that never have zones.
-_STATELESS = ("vmap", "vmemmap", "cma", "slub", "charge", "killed")
+_STATELESS = ("vmap", "cma", "slub", "charge", "killed")
 # Headers that belong to a report that is already there.
 _TAILS = ("slub", "charge", "killed")
 
@@ -99,6 +100,10 @@ _NODE = re.compile(r"Node (\d+) (?:active_anon|hugepages_total)")
 _CPUSET = re.compile(r"cpuset=(\S+?),? ?mems_allowed=(\d[\d,-]*)")
 _RELEASE = re.compile(
     r"(?:[Tt]ainted(?:: [A-Z ]*)?|Linux version)\s+(\d+\.\d+(?:\.\d+)?[\w.+~-]*)(?=\s|$)"
+)
+# An address of 32 bits, or of 64.
+_ADDRESS = re.compile(
+    r"(?:\[<?|NIP:? +|LR:? +|0x)([0-9a-f]{8})(?:>?\]|\b)|\b[0-9a-f]{16}\b|\bRIP: |\bR1[0-5]: "
 )
 _COMM = re.compile(r"(?:Comm|comm): (.{1,20}?) (?:Not t|T|Kdump)ainted")
 _MEMCG = re.compile(
@@ -169,6 +174,7 @@ class Report:
     is_memcg: bool = False
     is_global: bool = False
     is_oom: bool = False
+    word_bits: int | None = None  # of the machine, by the addresses of a trace
     cache: str | None = None
     nodemask: str | None = None
     mems: str | None = None
@@ -186,7 +192,9 @@ class Report:
 
     def is_title_of(self, header: Header) -> bool:
         """Whether it is no more than a copy of a header that follows."""
-        return self.header == header and not (self.state.begun or self.comm)
+        if self.state.begun or self.comm or self.header is None:
+            return False
+        return self.header == header or (self.header.kind, header.kind) == ("vmap", "vmalloc")
 
 
 @dataclass(slots=True)
@@ -229,7 +237,7 @@ class _Caller:
         new = Report(line, header, prelude=self._prelude, suppressed=self._suppressed)
         self._prelude, self._suppressed = False, 0
         if before and header and before.is_title_of(header):
-            before = None  # somebody wrote the header above the message
+            before = None  # somebody wrote the header above the message, or vmalloc has two lines
         if before and before.lacks_zones:
             new.mixed.append("the report before it has no zones: these may be of that one")
         if before:
@@ -332,6 +340,8 @@ class _Caller:
             report.nodemask = report.nodemask or found[1]
         if not is_header and not state.begun and len(report.trace) < _TRACE:
             report.trace.append(text[:_WIDTH])
+            if found := _ADDRESS.search(text):
+                report.word_bits = report.word_bits or (32 if found[1] else 64)
 
 
 def _counters(text: str) -> dict[str, int]:

@@ -18,8 +18,9 @@ _RECLAIM = re.compile(
     r"|shrink_zone|shrink_lruvec|__alloc_pages_direct_compact|compact_zone|__perform_reclaim)\+"
 )
 _INTERRUPT = re.compile(
-    r"<IRQ>|<SOFTIRQ>|(?<!\? )\b(?:__do_softirq|handle_softirqs|do_softirq\w*|irq_exit\w*"
-    r"|run_ksoftirqd|net_rx_action|tasklet_action\w*|handle_irq\w*|__handle_domain_irq|do_IRQ)\+"
+    r"(?m)"  # `--- interrupt` is of PowerPC
+    r"<IRQ>|<SOFTIRQ>|^--- interrupt|(?<!\? )\b(?:__do_softirq|handle_softirqs|do_softirq\w*"
+    r"|irq_exit\w*|run_ksoftirqd|net_rx_action|tasklet_action\w*|handle_irq\w*|__handle_domain_irq|do_IRQ)\+"
 )
 
 _LAYOUTS: dict[int, list[tuple[str, ...]]] = {
@@ -249,10 +250,13 @@ def layouts(state: State) -> list[tuple[str, ...]]:
     arrays = {z.name: z.reserve for z in state.zones.values() if z.reserve and z.reserve_whole}
     sizes = {len(pages) for pages in arrays.values()}
     both = {"DMA32", "HighMem"}  # old 32-bit kernels only
+    never = {32: "DMA32", 64: "HighMem"}.get(state.word_bits or 0)
     high_pages = state.counters.get("highmem")
     found = []
     for layout in _LAYOUTS.get(max(sizes, default=0), []):
         if not seen <= set(layout) or (both <= set(layout) and not both <= seen):
+            continue
+        if never in layout and never not in seen:
             continue
         good = True
         last_growth = 0

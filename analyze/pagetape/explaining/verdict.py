@@ -71,6 +71,7 @@ class _Outcome:
 
 def of_report(report: Report, request: Request) -> Verdict:
     """The verdict about one report."""
+    report.state.word_bits = report.word_bits
     other = _other_cause(report, request)
     if other:
         return other
@@ -144,8 +145,7 @@ def of_state(state: State, request: Request) -> Verdict:
     for row in rows:
         known.setdefault(rule_book.of_row(row), row)
     built = requests.layouts(state) or [_seen(state)]
-    for key, zone in state.zones.items():
-        zone.free_list = state.lists.get(key)
+    state.join()
     outcomes = [_outcome(state, request, rules, layout) for rules in known for layout in built]
     first = outcomes[0]
     unsure = list(request.doubts) + [f"assumed: {text}" for text in request.assumed] + first.unsure
@@ -196,7 +196,7 @@ def _outcome(state: State, request: Request, rules: Rules, layout: tuple[str, ..
             continue  # no zonelist has an empty zone
         reserve = _reserve(zone, layout, highest)
         one = check(zone, asked, rules, reserve, state.page_kb, shown)
-        if request.kind in ("oom", "unknown") and one.passes_mark is not None:
+        if request.kind in ("oom", "unknown") and one.free is not None:
             one.last_try = last_try(one, asked, rules, state.page_kb)
         sums.append(one)
     found = _Outcome("cannot_tell", sums, rights)
@@ -280,6 +280,7 @@ def _decide(
             sums = tries
         else:
             found.passes = True
+            found.missing += [text for one in sums if one.passes for text in one.missing]
             return
     tops = _tops(sums)
     top_missing = any(

@@ -65,7 +65,15 @@ class Sum:
             return "no_block_of_order" if self.stopped_at is not None else self._term()
         if self.passes_mark and self.has_block is False:
             return self._block_cause()
-        return None
+        return "cma_only" if self.is_cma_alone else None
+
+    @property
+    def is_cma_alone(self) -> bool:
+        """Without a free list: nearly all free pages are CMA, the others hardly make a block."""
+        cma = self.subtracted.get("free_cma", 0)
+        left = (self.free or 0) - cma
+        unknown = bool(self.passes_mark) and self.has_block is None and self.order > 0
+        return unknown and cma > 3 * left and left < 2 << self.order
 
     def _term(self) -> str:
         """The term of a sum at or below its mark without which the zone would pass."""
@@ -123,8 +131,7 @@ def _highatomic(
         if "H" not in types:
             found.missing.append(f"reserved_highatomic of {zone.words}")
         return "reserved_highatomic", (2 << 10) // page_kb
-    if not zone.complete:
-        found.missing.append(f"reserved_highatomic of {zone.words}")
+    found.missing.append(f"reserved_highatomic of {zone.words}")
     return None
 
 
@@ -206,15 +213,18 @@ def check(
     full = kb["min"] // page_kb
     found.mark = rights.mark(full - boost if rights.unboosted else full)
     found.boost = 0 if rights.unboosted else boost
-    if reserve is None:
+    if reserve is None:  # at least 0: a zone that fails so, fails
         found.missing.append(f"the lowmem_reserve of {zone.words}")
-        return found
+        found.bounds.append("lowmem_reserve")
+        found.reserve = 0
     if rights.no_mark:
         found.reserve = 0
         found.subtracted.clear()
     found.passes_mark = found.usable > found.needed
     if rules.per_order and found.passes_mark and not rights.no_mark:
         _per_order(found, zone.free_list, asked.order, page_kb)
+    if reserve is None and found.passes_mark:
+        found.passes_mark = None
     _find_block(found, asked, page_kb)
     return found
 
@@ -228,4 +238,5 @@ def last_try(found: Sum, asked: Asked, rules: Rules, page_kb: int) -> Sum:
     high = Zone(zone.node, zone.name, zone.kb | {"min": zone.kb["high"]})
     high.free_list, high.whole, high.complete = zone.free_list, True, zone.complete
     seen = "reserved_highatomic" in found.bounds and "reserved_highatomic" not in zone.kb
-    return check(high, Asked(asked.order, rights), rules, found.reserve, page_kb, (None, seen))
+    reserve = None if "lowmem_reserve" in found.bounds else found.reserve
+    return check(high, Asked(asked.order, rights), rules, reserve, page_kb, (None, seen))
