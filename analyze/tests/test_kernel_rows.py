@@ -236,8 +236,8 @@ def test_a_sweep_names_the_row_of_each_run(
     page = tmp_path / "sweep.html"
     args = ("sweep", released("7.9"), "--kernel", "{auto,6.6}", "-o", tmp_path / "runs")
     text = pagetape(*args, "--html", page)
-    of_6_6 = "played by the rules of 6.5 (6.2.0 to 6.6.y): nobody read the source of 6.6"
-    mixed = OF_7_9.replace(RULES, "played by the rules of 6.5 (6.2.0 to 6.6.y)")
+    of_6_6 = "played by the rules of 6.5 (6.3.0 to 6.6.y): nobody read the source of 6.6"
+    mixed = OF_7_9.replace(RULES, "played by the rules of 6.5 (6.3.0 to 6.6.y)")
     warnings = {
         run["kernel"]: run["kernel_warnings"] for run in pagetape(*args, "--json").json["runs"]
     }
@@ -295,7 +295,7 @@ def test_a_release_without_a_row_does_not_stop_a_report(
         ("4.20", "4.4.0 to 4.y"),
         ("5.0", "5.0.y"),
         ("5.19", "5.18.0 to 5.y"),
-        ("6.1.0", "6.0.0 to 6.1.95"),
+        ("6.1.0", "6.0.0 to 6.1.95, 6.2.y"),
         ("6.12.19", "6.10.0 to 6.12.28"),
         ("6.12.117", "6.12.29 to 6.12.y, 6.14.7 to 6.14.y"),
         ("6.14", "6.13.0 to 6.14.6"),
@@ -423,7 +423,8 @@ def test_a_tape_whose_release_lacks_the_update_says_so(
     tape = released("6.1.0-44-amd64")
     (line,) = pagetape("info", tape, "--json").json["kernel_warnings"]
     assert line == (
-        "played by the rules of 6.1.0 (6.0.0 to 6.1.95): 6.1.0-44-amd64 lacks the stable update:"
+        "played by the rules of 6.1.0 (6.0.0 to 6.1.95, 6.2.y): 6.1.0-44-amd64 lacks the stable"
+        " update:"
         " it may be 6.1.0 (6.1.0 to 6.1.95), 6.1.192 (6.1.96 to 6.1.y)"
     )
 

@@ -289,7 +289,7 @@ def test_their_rules_are_named_with_the_releases(pair: tuple[Path, Path], pageta
     said = pagetape("compare", *pair).out
     assert said.splitlines()[0].split()[-2:] == ["against", "old"]
     assert "old (what-if: kernel 5.10 (5.9.0 to 5.13.y), mainline): " in said
-    assert "new (what-if: kernel 6.5 (6.2.0 to 6.6.y), mainline): " in said
+    assert "new (what-if: kernel 6.5 (6.3.0 to 6.6.y), mainline): " in said
 
 
 def test_a_smaller_ensemble_is_paired_as_far_as_it_goes(

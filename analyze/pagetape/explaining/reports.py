@@ -96,7 +96,10 @@ _TITLES = ("Mem-Info:", "Mem-info:")
 _PRELUDE = re.compile(r"vmalloc: allocation failure, allocated \d+ of \d+ bytes")
 _COUNTERS = re.compile(r"(?<!\w)(free|free_cma|free_pcp|bounce|unstable|shmem):(\d+)(?![\dkK])")
 _HIGHMEM = re.compile(r"^(\d+) pages HighMem(/MovableOnly)?")
-_NODE = re.compile(r"Node (\d+) (?:active_anon|hugepages_total)")
+# A node that has memory: the lines of a node without any are all 0.
+_NODE = re.compile(
+    r"Node (\d+) (?:active_anon:.*:[1-9]\d*kB|active_anon:[1-9]|hugepages_total=[1-9])"
+)
 _CPUSET = re.compile(r"cpuset=(\S+?),? ?mems_allowed=(\d[\d,-]*)")
 _RELEASE = re.compile(
     r"(?:[Tt]ainted(?:: [A-Z ]*)?|Linux version)\s+(\d+\.\d+(?:\.\d+)?[\w.+~-]*)(?=\s|$)"

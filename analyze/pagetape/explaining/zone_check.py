@@ -118,7 +118,6 @@ def _highatomic(
     these from 6.16 on.
     """
     kb = zone.kb
-    types = zone.free_list.types() if zone.free_list else set()
     if "free_highatomic" in kb and (rules.subtracts_free or "reserved_highatomic" not in kb):
         return "free_highatomic", kb["free_highatomic"] // page_kb
     if "reserved_highatomic" in kb:
@@ -128,8 +127,7 @@ def _highatomic(
         return "reserved_highatomic", pages
     if seen:
         found.bounds.append("reserved_highatomic")
-        if "H" not in types:
-            found.missing.append(f"reserved_highatomic of {zone.words}")
+        found.missing.append(f"reserved_highatomic of {zone.words}")
         return "reserved_highatomic", (2 << 10) // page_kb
     found.missing.append(f"reserved_highatomic of {zone.words}")
     return None
