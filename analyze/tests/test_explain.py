@@ -314,6 +314,22 @@ def test_more_reports_than_anybody_reads_are_counted(monkeypatch: pytest.MonkeyP
 # ---- kernels and masks
 
 
+def test_fields_of_another_release_make_a_doubt() -> None:
+    """As where a header stands above the memory state of another machine."""
+    lines = [line.replace("5.10.220", "6.12.0") for line in whole()]
+    (found,) = explained(text_of(lines))
+    assert found["doubts"] == ["6.12.0 does not print: free without boost"]
+    lines = [line.replace("6.18.3", "5.4.0") for line in whole(like="6.18.3")]
+    (found,) = explained(text_of(lines))
+    assert any("5.4.0 does not print: zspages" in text for text in found["doubts"])
+
+
+def test_without_a_release_the_fields_tell_it() -> None:
+    lines = [line for line in whole(like="6.18.3") if "Comm:" not in line]
+    (found,) = explained(text_of(lines))
+    assert (found["kernel"], found["class"], found["sure"]) == ("from 6.18", "below_min", True)
+
+
 def test_the_kernel_that_the_user_names_counts() -> None:
     """By the check per order of 3.x, no block is left; from 4.4 on one block is enough."""
     text = text_of(

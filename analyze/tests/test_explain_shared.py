@@ -6,12 +6,15 @@ The files are not in the repository; their texts belong to others.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import damage_messages
 import pytest
 
 from pagetape.explaining import explanation
@@ -74,3 +77,21 @@ def test_the_last_try_before_a_kill(answer: dict[str, Any]) -> None:
         last = zones[int(node), name]["last_try"]
         assert (last["mark"], last["lowmem_reserve"]) == (int(mark), int(reserve))
         assert last["passes"] is (end == "passes")
+
+
+DAMAGED = 12  # logs of each file
+
+
+@pytest.mark.parametrize("file", sorted({one.values[0]["file"] for one in answers()}))
+def test_damage_never_makes_a_wrong_class_that_is_sure(file: str) -> None:
+    known = {one.values[0]["verdict"] for one in answers() if one.values[0]["file"] == file}
+    text = (MESSAGES / file).read_text(errors="replace").splitlines()
+    for seed in range(DAMAGED):
+        random = Random(f"{file} {seed}")
+        lines = text
+        for damage in random.sample(damage_messages.DAMAGES, random.choice([1, 1, 2, 3])):
+            lines = damage(random, lines) or [""]
+        log = io.BytesIO("\n".join(lines).encode())
+        for report in explanation.of_logs([(file, log)])["reports"]:
+            sure = report["sure"] and report["class"] != "cannot_tell"
+            assert not sure or report["class"] in known, (seed, report["line"])

@@ -71,13 +71,18 @@ def named(text: str) -> Kernel | None:
 
 
 def contradictions(release: Release, fields: Iterable[str]) -> list[str]:
-    """Fields that a release no longer prints; empty where it may have printed all."""
+    """Fields that a release no longer prints, or does not print yet.
+
+    The trees for the next release print its fields under the name of the last one.
+    """
     seen = set(fields)
+    following = (release[0], release[1] + 1, 0)
     return [
         one["name"]
         for one in facts("messages")["field"]
-        if one["name"] in seen and "until" in one and not one.get("less")
-        if release >= (number(one["until"]) or NEWEST)
+        if one["name"] in seen and not one.get("less")
+        if release >= (number(one.get("until", "")) or NEWEST)
+        or following < (number(one.get("since", "")) or OLDEST)
     ]
 
 

@@ -201,7 +201,7 @@ def of_report(report: Report, kernel: str | None = None) -> Request:
     if request.order is None and kind in ("vmalloc", "slub"):
         request.order = 0  # single pages
     old = contradictions(release.first, report.fields) if report.release and not kernel else []
-    doubts += [f"{release.words} no longer prints: {name}" for name in old]
+    doubts += [f"{release.words} does not print: {name}" for name in old]
     request.context = _context(flags)
     trace = "\n".join(report.trace)
     in_interrupt = _INTERRUPT.search(trace) is not None
