@@ -66,7 +66,8 @@ def command(
     For each one it prints the class, the request, and the sum of each zone that the request may
     take: free pages, less those that it may not use, against the watermark by the rules of the
     kernel's release. Cut, mixed and missing lines are named; no figure is guessed. Where the
-    messages do not show the cause, the class is cannot_tell.
+    messages do not show the cause, the class is cannot_tell. With --proc, the class of a request
+    that would get its pages is passes.
 
     \b
     Example:
@@ -78,9 +79,7 @@ def command(
     from pagetape.explaining import explanation, words
 
     if bool(files) == (proc is not None):
-        raise click.UsageError(
-            "give FILE or --proc DIR (this machine: dmesg | pagetape explain -)"
-        )
+        raise click.UsageError("give FILE or --proc DIR (this machine: dmesg | pagetape explain -)")
     if proc is not None:
         try:
             found = explanation.of_proc(proc, order, mask, kernel)

@@ -70,6 +70,9 @@ class Request:
 
     @property
     def names(self) -> list[str]:
+        printed = re.search(r"\(([^)]+)\)", self.printed or "")
+        if printed:
+            return "".join(printed[1].split()).split("|")
         return gfp.names(self.flags or frozenset(), self.kernel.first)
 
     def highest(self, layout: tuple[str, ...]) -> str:

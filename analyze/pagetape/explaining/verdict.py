@@ -301,6 +301,9 @@ def _decide(
         found.unsure.append("the nodes fail by different terms")
     if any(one.passes is None for one in sums):
         found.unsure.append("a zone with missing figures may pass")
+    waits = request.context in ("waits", "optional")
+    if found.name == "highatomic_reserve" and deciding.passes_mark and waits:
+        found.unsure.append("a request that waits gets the HIGHATOMIC reserve before it fails")
     if set(deciding.bounds) and found.name == "highatomic_reserve":
         found.unsure.append("the size of the HIGHATOMIC reserve is a bound, not a figure")
 

@@ -341,9 +341,7 @@ def _whole(release: Release) -> Release:
 @cache
 def _all_spans() -> tuple[_Span, ...]:
     """The spans of all rows, oldest first."""
-    starts = sorted(
-        (_whole(number(text) or ()), row.name) for row in known() for text in row.since
-    )
+    starts = sorted((_whole(number(text) or ()), row.name) for row in known() for text in row.since)
     ends = [start for start, _ in starts[1:]]
     return tuple(
         _Span(name, start, end) for (start, name), end in zip(starts, [*ends, None], strict=True)
