@@ -103,6 +103,26 @@ def test_a_message_folded_by_a_terminal_is_read(width: int) -> None:
     assert found["zones"] == explained(text_of(lines))[0]["zones"]
 
 
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "Mon Jan  1 00:00:{n:02} 2018 kern.warn kernel: [  74.{n:06}] ",
+        "\x1b[32m[  74.{n:06}] \x1b[0m\x1b[33m",
+        "[12:34:{n:02}] ",
+        "&gt; [  74.{n:06}] ",
+        "kern  :warn  : [  74.{n:06}] ",
+        "{n}. <4>[  74.{n:06}] ",
+        "<4>[  74.{n:06} s][pid:11,cpu5,db]db: ",
+        "[  74.{n:06}] [03-19 10:05:{n:02}.172] ",
+        "| 07-13 10:05:{n:02}.172 ",
+    ],
+)
+def test_a_log_as_somebody_pasted_it_is_read(prefix: str) -> None:
+    lines = whole()
+    text = text_of([prefix.format(n=n) + line for n, line in enumerate(lines)])
+    assert explained(text) == explained(text_of(lines))
+
+
 def test_a_message_in_fragments_is_read() -> None:
     """Each number of a reserve and each block of a list on a line of its own, as some consoles."""
     import re

@@ -8,6 +8,7 @@ Where a fold lost a character, the line has GAP there, so that no figure is read
 
 from __future__ import annotations
 
+import html
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -22,6 +23,8 @@ _LOOK_AHEAD = 20_000  # lines that show the width of a terminal, and the encodin
 
 # What stands for a plain character where somebody wrote the text down.
 _PLAIN = str.maketrans({"\u00d7": "x", "\uff0c": ",", "\u00a0": " ", "\0": " ", GAP: " "})
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_ENTITY = re.compile(r"&(?:lt|gt|amp|nbsp|quot|#\d{2,4});")
 _QUOTED = re.compile(rb"=([0-9A-F]{2})")
 
 _ZONES = r"(?:DMA32|DMA|Normal|HighMem|Movable|Device)"
@@ -31,12 +34,19 @@ _DAY = r"\d\d:\d\d:\d\d(?:[.,]\d+)?"
 _PREFIXES = [
     (re.compile(r"\d{1,3},\d+,\d+,[^;\s]{0,60};"), True),  # /dev/kmsg
     (re.compile(r"<\d{1,3}>"), True),
-    (re.compile(rf"[A-Z][a-z]{{2}} +\d{{1,2}} {_DAY} (?:\S+ )?kernel(?:\[\d+\])?: ?"), True),
+    (
+        re.compile(
+            rf"(?:[A-Z][a-z]{{2}} )?[A-Z][a-z]{{2}} +\d{{1,2}} {_DAY}(?: \d{{4}})? (?:\S+ ){{0,3}}?"
+            r"kernel(?:\[\d+\])?: ?"
+        ),
+        True,
+    ),
     (re.compile(rf"\d{{4}}-\d\d-\d\d[T ]{_DAY}\S* (?:\S+ )?kernel(?:\[\d+\])?: ?"), True),
     (re.compile(rf"\d\d-\d\d {_DAY} +(?:\d+ +\d+ +[A-Z] +)?(?:kernel *: ?)?"), True),  # logcat
     (re.compile(r"\[ *\d+\.\d+(?: s)?(?:[ @]\w+)?\] ?"), True),
     (re.compile(rf"\[[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} +\d+ {_DAY} \d{{4}}\] ?"), True),
     (re.compile(rf"\[\d[\d-]*[ T]{_DAY}[^\]]{{0,8}}\] ?"), True),
+    (re.compile(rf"\[{_DAY}\] ?"), True),
     (re.compile(r"\[ *[TC]\d+\] ?"), True),
     (re.compile(r"\[ *\d+: *[^\]:]{1,20}: *\d+\] ?"), True),
     (re.compile(r"\[pid:[^\]]{0,60}\][\w/:.-]{0,20}: ?"), True),
@@ -130,6 +140,10 @@ def _decoded(lines: Iterator[bytes]) -> Iterator[bytes]:
 
 def _text(data: bytes) -> str:
     text = data.decode("utf-8", "replace").rstrip("\r\n")
+    if "\x1b" in text:
+        text = _COLOUR.sub("", text)
+    if "&" in text and _ENTITY.search(text):
+        text = html.unescape(text)
     return text.translate(_PLAIN)
 
 

@@ -76,8 +76,10 @@ def of_report(report: Report, request: Request) -> Verdict:
     if other:
         return other
     verdict = of_state(report.state, request)
-    if request.kind == "vmalloc" and (verdict.passes or not report.state.zones):
-        return replace(verdict, name="cannot_tell", sure=False)
+    if request.kind == "vmalloc" and verdict.passes:
+        named = (report.header.found if report.header else {}).get("why")
+        name = "cannot_tell" if named else "vmalloc_space_or_other"  # pages or addresses
+        return replace(verdict, name=name, sure=False)
     if request.kind == "stall":
         verdict.sure = False
         verdict.doubts.append("a stall is a request that still waits, not a failure")
@@ -93,9 +95,12 @@ def _other_cause(report: Report, request: Request) -> Verdict | None:
         return Verdict(name, sure and not request.doubts, request, why=why, doubts=request.doubts)
 
     if report.is_memcg and request.kind in ("oom", "charge", "unknown", "killed"):
-        if report.is_global or zones:
+        if report.is_global:
             return verdict("cannot_tell", "lines of a cgroup and of the whole machine", False)
-        return verdict("memcg_limit", "the kill is of a memory cgroup (mem_cgroup_out_of_memory)")
+        # Kernels before 3.9 print the zones below the kill of a cgroup, too.
+        state = of_state(report.state, request) if zones else None
+        sure = state is None or state.passes
+        return verdict("memcg_limit", "the kill is of a memory cgroup", sure)
     if request.kind == "oom":
         if request.order == -1:
             return verdict("not_an_allocator_failure", "somebody asked for the kill: sysrq-f")
