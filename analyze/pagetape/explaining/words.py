@@ -50,7 +50,7 @@ def lines(found: dict[str, Any]) -> list[str]:
     if found["why"]:
         out.append(f"  because   {found['why']}")
     out.append(f"  request   {_request(found)}")
-    rows = f": rules of {', '.join(found['rules'])}" if found["rules"] else ""
+    rows = f": rules of {', '.join(found['rules'])}" if found["zones"] else ""
     out.append(f"  kernel    {found['kernel']}{rows}")
     zones = found["zones"]
     out += [f"  zone      {_sum(zone)}" for zone in zones[:_ZONES]]
@@ -126,7 +126,8 @@ def _end(zone: dict[str, Any]) -> str:
     if zone["stopped_at_order"] is not None:
         return f"stops at order {zone['stopped_at_order']}"
     if zone["passes"] is None:
-        return "its blocks are not known"
+        is_bound = "lowmem_reserve" in zone["bounds"]
+        return f"its {'lowmem_reserve is' if is_bound else 'blocks are'} not printed"
     blocks = " ".join(
         f"{nr:,} of order {order}" + (f" ({types})" if types else "")
         for (order, nr), types in zip(
@@ -140,7 +141,10 @@ def _end(zone: dict[str, Any]) -> str:
 
 def _deciding(one: dict[str, Any]) -> str:
     without = [_TERMS[term] for term in one["without"]]
-    mark = "the high mark of the last try before the kill; " if one["mark"] == "high" else ""
+    mark = ""
+    if one["mark"] == "high":
+        lacks = f"{amount(one['short'], 'page')} short of " if one["short"] is not None else ""
+        mark = f"{lacks}the high mark of the last try before the kill; "
     if not without:
         return f"{one['zone']}: {mark}{_TERMS.get(one['term'], 'its blocks')}"
     return f"{one['zone']}: {mark}passes without {' or without '.join(without)}"
