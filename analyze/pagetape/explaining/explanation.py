@@ -80,7 +80,7 @@ def of_proc(directory: Path, order: int, mask: str, kernel: str | None = None) -
     from pagetape.explaining import proc_state  # reads files with pyarrow
 
     state, of_machine = proc_state.read(directory)
-    about = release.named(kernel or of_machine or "") or release.told_by([])
+    about = release.named(kernel or of_machine or "") or release.inferred_from([])
     found = verdict.of_state(state, requests.asked(order, mask, about))
     if found.passes:
         found.name = "passes"

@@ -63,7 +63,7 @@ class Zone:
     free_list: FreeList | None = None
     whole: bool = False  # free, min, low and high stand together
     complete: bool = False  # the line has its end
-    clashes: bool = False  # another line of the same report tells other figures
+    clashes: bool = False  # another line of the same report has other figures
 
     @property
     def words(self) -> str:

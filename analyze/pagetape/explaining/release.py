@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The releases that a kernel message may come from: named in it, or told by its fields.
+"""The releases that a kernel message may come from: named in it, or inferred from its fields.
 
 schemas/messages.toml has the fields, schemas/kernels.toml the rules of the releases.
 """
@@ -86,7 +86,7 @@ def contradictions(release: Release, fields: Iterable[str]) -> list[str]:
     ]
 
 
-def told_by(fields: Iterable[str], era: tuple[Release, Release] = (OLDEST, NEWEST)) -> Kernel:
+def inferred_from(fields: Iterable[str], era: tuple[Release, Release] = (OLDEST, NEWEST)) -> Kernel:
     """The kernel that prints all these fields, and whose masks are of `era`.
 
     Where the fields contradict each other, a vendor's kernel printed them: the newest field counts,

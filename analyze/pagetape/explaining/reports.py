@@ -15,7 +15,7 @@ from pagetape.explaining.log_lines import Line
 from pagetape.explaining.memory_state import LIST, RESERVE, ZONE, State, zone_of
 
 _BEFORE = 80  # characters of a header before its words
-_TRACE = 300  # lines of a stack trace that are kept
+_TRACE = 300  # lines that are stored of a stack trace
 _WIDTH = 160  # characters of each
 _OPEN = 64  # callers whose report is not at its end
 
@@ -126,7 +126,7 @@ _WORDS = (
 _SUPPRESSED = re.compile(r"(?:warn_alloc|__ratelimit|show_mem|\w+): (\d+) callbacks suppressed")
 _DROPPED = re.compile(r"\*\* (\d+) printk messages dropped")
 
-# Fields that tell the release: the name in schemas/messages.toml, and what shows it.
+# Fields that show the release: the name in schemas/messages.toml, and what shows it.
 _FIELDS = {
     "header with a dot": re.compile(r"page allocation failure\. order"),
     "header with a colon": re.compile(r"page allocation failure: order"),

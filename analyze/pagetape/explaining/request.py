@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pagetape.explaining import gfp
 from pagetape.explaining.gfp import Flags
 from pagetape.explaining.memory_state import ORDER, State
-from pagetape.explaining.release import Kernel, Release, contradictions, named, told_by
+from pagetape.explaining.release import Kernel, Release, contradictions, named, inferred_from
 from pagetape.explaining.reports import Report
 
 # In the trace of a task that frees memory itself (PF_MEMALLOC), and of an interrupt.
@@ -123,10 +123,10 @@ def _kernel(report: Report, asked: str | None) -> Kernel:
                 limits.append((era.first, era.last))
     if limits and value:
         by_mask = limits[0][0], limits[-1][1]
-        kernel = told_by(report.fields, by_mask)
+        kernel = inferred_from(report.fields, by_mask)
         if kernel.first < by_mask[1]:
             return kernel
-    return told_by(report.fields)
+    return inferred_from(report.fields)
 
 
 def _flags(report: Report, kernel: Kernel, doubts: list[str]) -> tuple[Flags | None, str | None]:
