@@ -344,7 +344,7 @@ def test_fields_of_another_release_make_a_doubt() -> None:
     assert any("5.4.0 does not print: zspages" in text for text in found["doubts"])
 
 
-def test_without_a_release_the_fields_tell_it() -> None:
+def test_without_a_release_the_fields_show_it() -> None:
     lines = [line for line in whole(like="6.18.3") if "Comm:" not in line]
     (found,) = explained(text_of(lines))
     assert (found["kernel"], found["class"], found["sure"]) == ("from 6.18", "below_min", True)

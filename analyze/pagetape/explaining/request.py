@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pagetape.explaining import gfp
 from pagetape.explaining.gfp import Flags
 from pagetape.explaining.memory_state import ORDER, State
-from pagetape.explaining.release import Kernel, Release, contradictions, named, inferred_from
+from pagetape.explaining.release import Kernel, Release, contradictions, inferred_from, named
 from pagetape.explaining.reports import Report
 
 # In the trace of a task that frees memory itself (PF_MEMALLOC), and of an interrupt.
