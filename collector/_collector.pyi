@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bindings of the collector: no logic, one exception, Arrow batches out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from mmap import mmap
 from typing import Any, NamedTuple
 
@@ -115,8 +115,8 @@ class Recorder(Source):
     """A live recording in a tracefs instance of its own; one at a time in a process.
 
     `events` are "system:event"; `ring_kb` is of each CPU, 0 for one that fits the
-    machine; `stacks` asks for the kernel stack of each mm_page_alloc_extfrag. `free_filter` is
-    ftrace's filter of kmem:mm_page_free. Decoding
+    machine; `stacks` asks for the kernel stack of each mm_page_alloc_extfrag. `filters` are
+    ftrace's, by event. Decoding
     gives way to the load; with `prompt` it follows the events closely. Create, start(),
     [the load runs], stop(), and read() in another thread or after stop() until it returns
     None. stop() is quick: read() returns the undecoded rest after it. close(), at any time,
@@ -140,7 +140,7 @@ class Recorder(Source):
         ring_kb: int = 0,
         stacks: bool = False,
         prompt: bool = False,
-        free_filter: str | None = None,
+        filters: Mapping[str, str] | None = None,
     ) -> None: ...
     @property
     def ended(self) -> str:

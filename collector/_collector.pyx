@@ -324,24 +324,30 @@ cdef class Recorder(Source):
 
     def __init__(
         self, events, spool, migratetypes=(), ring_kb=0, stacks=False, prompt=False,
-        free_filter=None
+        filters=None
     ):
         cdef Names names = Names(migratetypes)
         cdef list texts = [os.fsencode(event) for event in events]
         cdef const char **c_events = <const char **>calloc(len(texts) + 1, sizeof(char *))
         cdef bytes directory = os.fsencode(spool.directory)
         cdef bytes guard = os.fsencode(GUARD)
-        cdef bytes filter = os.fsencode(free_filter or "")
+        cdef list pairs = [os.fsencode(text) for pair in (filters or {}).items() for text in pair]
+        cdef const char **c_filters = <const char **>calloc(len(pairs) + 1, sizeof(char *))
         cdef recorder_config config
         cdef error err
         cdef int ret
         if self.recorder:
             raise ValueError("opened before")
-        if not c_events:
+        if not c_events or not c_filters:
+            free(c_events)
+            free(c_filters)
             raise MemoryError
         for i, event in enumerate(texts):
             c_events[i] = event
+        for i, text in enumerate(pairs):
+            c_filters[i] = text
         config.events = c_events
+        config.filters = c_filters
         config.spool = directory
         config.spool_max = spool.max_bytes
         config.spool_memory = spool.memory
@@ -350,13 +356,13 @@ cdef class Recorder(Source):
         config.instance.ring_kb = ring_kb
         config.instance.guard = guard
         config.instance.spool = spool.lock
-        config.free_filter = <const char *>filter if free_filter else NULL
         config.stacks = stacks
         config.prompt = prompt
         config.names = names.c
         with nogil:
             ret = recorder_new(&self.recorder, &config, &err)
         free(c_events)
+        free(c_filters)
         check(ret, &err)
         self.checkpoint = spool.checkpoint
         self.source = recorder_source(self.recorder)

@@ -112,6 +112,7 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
     "nodes": _nodes,
     "events": _texts,
     "event_set": _text,
+    "no_stamps": _text,
     "skipped_events": _texts,
     "instances": _texts,
     "migratetypes": _texts,

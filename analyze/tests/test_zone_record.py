@@ -13,7 +13,7 @@ from typing import Any
 import livetest
 import pytest
 
-from pagetape.recording import frees
+from pagetape.recording import printed
 from pagetape.recording.exact import ExactSnapshots
 from pagetape.replaying import validation
 from pagetape.schemas.tape import Tape
@@ -126,7 +126,7 @@ def test_a_recording_holds_what_a_projection_would(tmp_path: Path, how: str, pag
     options = ("--snapshot", "proc") if how == "filter" else ()
     if how == "bpf" and (why := ExactSnapshots().refused):
         livetest.skip(f"no BPF here: {why}")
-    switch = frees._top_switch()
+    switch = printed._top_switch()
     before = switch and switch.read_text()
     page, zone, said = _both(tmp_path, *options)
     assert switch is None or switch.read_text() == before
@@ -141,7 +141,7 @@ def test_a_recording_holds_what_a_projection_would(tmp_path: Path, how: str, pag
         assert not _only_in(recorded, inferred, span).keys() - _seen_last_when_freed(page)
     else:
         assert not recorded(*span)
-    assert (frees.COST in said) == (how == "filter")
+    assert (printed.COST in said) == (how == "filter")
     info = pagetape("info", zone, "--json").json
     assert info["facts"]["event_set"] == "zone"
     assert "kmem:mm_page_free" in info["facts"]["events"]

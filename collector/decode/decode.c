@@ -71,31 +71,6 @@ static struct page_event read_any(const struct decoder *d, const struct format *
 	};
 }
 
-/* The page and order of a printed free; false if the text is of another program. */
-static bool read_printed(const struct decoder *d, const struct format *f, const uint8_t *record,
-			 int size, struct page_event *e)
-{
-	uint64_t loc = load(d, record, &f->text);
-	unsigned at = loc & 0xffff, length = loc >> 16 & 0xffff;
-	unsigned long long pfn;
-	char text[48];
-	unsigned order;
-
-	if (at + length > (unsigned)size || !length || length > sizeof(text))
-		return false;
-	memcpy(text, record + at, length);
-	text[length - 1] = '\0';
-	if (sscanf(text, "pagetape free %16llx %2u", &pfn, &order) != 2)
-		return false;
-	*e = (struct page_event){
-		.flags = (uint8_t)load(d, record, &f->flags),
-		.pid = (int32_t)load(d, record, &f->pid),
-		.pfn = pfn,
-		.order = order,
-	};
-	return true;
-}
-
 /*
  * Write the validity of the eight rows up to `row`. d->has has a byte for each row, the last row on
  * top; an 8 x 8 bit transposition gives a byte for each column.
@@ -356,6 +331,39 @@ void decoder_gap(struct decoder *d, int cpu)
 		d->last[cpu].what = NOTHING;
 }
 
+/* A text that a BPF program printed: input/printed_text.h. */
+static bool add_printed(struct decoder *d, struct format *f, int cpu, uint64_t ts,
+			const uint8_t *record, int size)
+{
+	struct page_event e = {
+		.flags = (uint8_t)load(d, record, &f->flags),
+		.pid = (int32_t)load(d, record, &f->pid),
+	};
+	struct printed p;
+
+	switch (decode_printed(d, f, record, size, &p)) {
+	case PRINTED_FOREIGN: /* none of the recording */
+		return true;
+	case PRINTED_DAMAGED:
+		d->bad++;
+		return true;
+	case PRINTED_STAMP:
+		if (d->last)
+			d->last[cpu].what = OTHER;
+		return decode_add_stamp(d, f, cpu, ts, record, &p);
+	case PRINTED_FREE:
+		break;
+	}
+	e.pfn = p.pfn;
+	e.order = p.order;
+	if (!add_page_event(d, f, cpu, ts, &e))
+		return false;
+	f->count.events++;
+	if (d->last)
+		remember(d, f, cpu, ts, record);
+	return true;
+}
+
 bool decoder_add(struct decoder *d, int cpu, uint64_t ts, const void *record, int size)
 {
 	struct format *f;
@@ -367,13 +375,12 @@ bool decoder_add(struct decoder *d, int cpu, uint64_t ts, const void *record, in
 		d->bad++;
 		return true;
 	}
+	if (f->text.mask)
+		return add_printed(d, f, cpu, ts, record, size);
 	if (f->rows == &d->rotations[EVENT]) {
-		struct page_event e;
+		const struct page_event e =
+			f->usual ? read_usual(f, record) : read_any(d, f, record);
 
-		if (f->text.mask && !read_printed(d, f, record, size, &e))
-			return true; /* another program's text: none of the recording */
-		if (!f->text.mask)
-			e = f->usual ? read_usual(f, record) : read_any(d, f, record);
 		if (!add_page_event(d, f, cpu, ts, &e))
 			return false;
 	} else if (f->rows == &d->rotations[STACK]) {

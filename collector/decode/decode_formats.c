@@ -34,10 +34,8 @@ static const unsigned page_needs[NR_EVENT_KIND] = {
 };
 
 const struct table *const decode_tables[NR_RECORDED] = {
-	[EVENT] = &event_table,
-	[RECLAIM] = &reclaim_table,
-	[COMPACTION] = &compaction_table,
-	[STACK] = &stack_table,
+	[EVENT] = &event_table, [RECLAIM] = &reclaim_table, [COMPACTION] = &compaction_table,
+	[STACK] = &stack_table, [STAMP] = &stamp_table,
 };
 
 /* False: the field is no integer of 1, 2, 4 or 8 bytes (or the place of a string). */
@@ -163,7 +161,7 @@ static int set_page_event(const struct decoder *d, struct format *f, struct tep_
 	return 0;
 }
 
-/* A text that a BPF program printed. If it is pagetape's, it is a free. */
+/* A text that a BPF program printed. Frees are rows of `event`, stamps are not counted. */
 static int set_printed(const struct decoder *d, struct format *f, struct tep_event *event,
 		       struct error *err)
 {

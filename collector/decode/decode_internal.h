@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * decode_internal.h - the decoder's state, shared by its three files.
+ * decode_internal.h - the decoder's state, shared by its four files.
  *
  *   decode.c          records to rows, and the queue of batches: the hot path
+ *   decode_printed.c  texts of BPF programs to rows
  *   decode_formats.c  event formats to field positions, once for each decoder
  *   decode_save.c     the state as words of a checkpoint, and back
  */
@@ -10,6 +11,7 @@
 
 #include "canonical.h"
 #include "decode.h"
+#include "input/printed_text.h"
 #include "tables.h"
 
 #include <string.h>
@@ -66,7 +68,7 @@ struct format {
 	uint8_t has;
 	struct field page[NR_PAGE_FIELDS];
 	bool usual; /* every field so far is laid out as by 64-bit little-endian kernels */
-	/* A free that a BPF program printed (snapshot/frees.h): the place of the text. */
+	/* A text that a BPF program printed (input/printed_text.h): its place. */
 	struct field text;
 
 	/* An event of another table. */
@@ -93,7 +95,7 @@ struct rotation {
 	uint8_t ts, cpu, pid, flags, at, kind;
 };
 
-enum { EVENT, RECLAIM, COMPACTION, STACK, NR_RECORDED };
+enum { EVENT, RECLAIM, COMPACTION, STACK, STAMP, NR_RECORDED };
 
 /* The tables that the decoder fills, by number. */
 extern const struct table *const decode_tables[NR_RECORDED];
@@ -149,6 +151,23 @@ static inline void see_pid(struct decoder *d, int32_t pid)
 
 /* The column of this name; the table's TOML must have it. */
 const struct column *decode_column(const struct table *table, const char *name);
+
+/* A text of pagetape's BPF programs. */
+struct printed {
+	uint64_t pfn; /* of a free */
+	uint32_t order;
+	uint64_t word[STAMP_WORDS]; /* of a stamp */
+};
+
+enum printed_text { PRINTED_FOREIGN, PRINTED_DAMAGED, PRINTED_FREE, PRINTED_STAMP };
+
+/* Read the text of a record of `size` bytes. A damaged one begins as pagetape's do. */
+enum printed_text decode_printed(const struct decoder *d, const struct format *f,
+				 const uint8_t *record, int size, struct printed *out);
+
+/* Add a row of `stamp`; false if its batch is full. */
+bool decode_add_stamp(struct decoder *d, const struct format *f, int cpu, uint64_t ts,
+		      const uint8_t *record, const struct printed *p);
 
 /* Find the position of the type in a record. -EINVAL if the trace has no event format. */
 int decode_formats_type(struct decoder *d, struct error *err);

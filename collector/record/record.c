@@ -65,10 +65,7 @@ int recorder_new(struct recorder **out, const struct recorder_config *config, st
 	recorder_say_ended(r, "stopped");
 	r->stop = r->dir_fd = -1;
 	r->spool = strdup(config->spool);
-	r->free_filter = config->free_filter ? strdup(config->free_filter) : NULL;
-	ret = r->spool && !config->free_filter == !r->free_filter
-		      ? 0
-		      : fail(err, ENOMEM, "no memory for a recording");
+	ret = r->spool ? 0 : fail(err, ENOMEM, "no memory for a recording");
 	if (!ret)
 		ret = instance_new(&r->instance, &config->instance, err);
 	if (!ret)
@@ -183,7 +180,7 @@ void recorder_free(struct recorder *r)
 	free_names(r->events, r->nr_events);
 	free_names(r->skipped, r->nr_skipped);
 	free(r->spool);
-	free(r->free_filter);
+	free_names(r->filters, r->nr_filters);
 	free(r);
 	/* Its batches leave large holes in the heap of a process that records repeatedly. */
 	malloc_trim(0);

@@ -43,8 +43,9 @@ struct recorder_config {
 	bool keep;                 /* the spools outlive the recorder, and there are checkpoints */
 	bool defer;                /* the spools outlive the recorder, and nothing is decoded */
 	struct instance_config instance;
-	bool prompt;                /* decode soon after the events, with CPU time of the load */
-	const char *free_filter;    /* of kmem:mm_page_free; NULL: all */
+	bool prompt; /* decode soon after the events, with CPU time of the load */
+	/* ftrace's filters, each after its event: "system:event", filter, ..., NULL */
+	const char *const *filters;
 	bool stacks;                /* also record the kernel stack of each alloc_extfrag */
 	struct decoder_names names; /* vmstat_update is filled in by recorder_new */
 };

@@ -31,7 +31,8 @@ struct recorder {
 	char **skipped;
 	size_t nr_skipped;
 	uint64_t vmstat_update;
-	char *free_filter; /* or NULL */
+	char **filters; /* as in the config */
+	size_t nr_filters;
 	bool stacks;
 	uint64_t looked_read; /* events read at the last recorder_look */
 };

@@ -128,6 +128,8 @@ int recorder_set_formats(struct recorder *r, const struct recorder_config *confi
 	ret = add_events(r, config->events, err);
 	if (!ret)
 		ret = check_page_events(r, err);
+	for (const char *const *text = config->filters; !ret && *text; text++)
+		ret = add_name(&r->filters, &r->nr_filters, *text, err);
 	if (!ret && !r->nr_events)
 		ret = fail(err, ENOENT, "this kernel has none of the events asked for");
 	if (!ret)
@@ -167,6 +169,14 @@ int recorder_set_cpus(struct recorder *r, struct error *err)
 	return ret ?: unspool_ready(&r->unspool, err);
 }
 
+static const char *filter_of(const struct recorder *r, const char *event)
+{
+	for (size_t i = 0; i + 1 < r->nr_filters; i += 2)
+		if (!strcmp(r->filters[i], event))
+			return r->filters[i + 1];
+	return NULL;
+}
+
 int recorder_enable_events(struct recorder *r, struct error *err)
 {
 	char system[64], event[64], filter[64];
@@ -175,17 +185,13 @@ int recorder_enable_events(struct recorder *r, struct error *err)
 		 (unsigned long long)r->vmstat_update);
 	for (size_t i = 0; i < r->nr_events; i++) {
 		bool is_work = !strcmp(r->events[i], "workqueue:workqueue_execute_start");
-		bool is_free = !strcmp(r->events[i], "kmem:mm_page_free");
 		int ret = split(r->events[i], system, event, err);
 
 		if (!strcmp(system, "ftrace"))
 			continue; /* a trigger's, below */
 		if (!ret)
 			ret = instance_enable(r->instance, system, event,
-					      is_work   ? filter
-					      : is_free ? r->free_filter
-							: NULL,
-					      err);
+					      is_work ? filter : filter_of(r, r->events[i]), err);
 		if (ret)
 			return ret;
 	}

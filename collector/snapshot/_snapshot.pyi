@@ -59,9 +59,11 @@ class Snapshot:
                      walk_ns is the time from the begin of the copy to the cut, lock_ns the
                      longest time its lock was held
         """
-    def report_frees(self, listed: Collection[int]) -> None:
-        """From now on until close(), each mm_page_free of an order that is not `listed` is an event
-        bpf_trace:bpf_trace_printk, which a Recorder decodes. Switches that event on in the top
+    def print_events(self, token: int, listed: Collection[int], frees: bool, stamps: bool) -> None:
+        """From now on until close(), BPF programs print events bpf_trace:bpf_trace_printk, which a
+        Recorder decodes: with `frees` each mm_page_free of an order that is not `listed` or of a
+        locked list, with `stamps` the state at the first event of each refill and drain. Their
+        texts begin with "pagetape TOKEN ", in hexadecimal. Switches that event on in the top
         instance of ftrace, soon after. CollectorError if the kernel refuses."""
     def hold_only(self, ns: int) -> list[tuple[int, int]]:
         """Hold all CPUs as the last take() did, but idle: (ns, part that it ran) of each."""

@@ -55,7 +55,7 @@ cdef dict facts(const snapshot_result *result):
 
 cdef class Snapshot:
     cdef snapshot *c
-    cdef frees *frees
+    cdef printed *printed
 
     cdef readonly list holds, locks
 
@@ -96,22 +96,26 @@ cdef class Snapshot:
             holds = snapshot_hold_only(self.c, ns, &nr)
         return hold_pairs(holds, nr)
 
-    def report_frees(self, listed):
-        cdef uint64_t mask = sum(1 << order for order in listed)
+    def print_events(self, token, listed, frees, stamps):
+        cdef printed_wanted wanted
         cdef error err
         cdef int ret
-        if not self.c or self.frees:
-            raise ValueError("the snapshot is closed, or reports frees already")
+        if not self.c or self.printed:
+            raise ValueError("the snapshot is closed, or its programs print already")
+        wanted.token = token
+        wanted.listed = sum(1 << order for order in listed)
+        wanted.frees = frees
+        wanted.stamps = stamps
         with nogil:
-            ret = frees_new(&self.frees, self.c, mask, &err)
+            ret = printed_new(&self.printed, self.c, &wanted, &err)
         check(ret, &err)
 
     def close(self):
-        frees_free(self.frees)
-        self.frees = NULL
+        printed_free(self.printed)
+        self.printed = NULL
         snapshot_free(self.c)
         self.c = NULL
 
     def __dealloc__(self):
-        frees_free(self.frees)
+        printed_free(self.printed)
         snapshot_free(self.c)

@@ -211,6 +211,7 @@ struct zone_place {
 	__u64 first_deferred_pfn; /* of the node: struct pages from here on are not initialised */
 	__u64 free_blocks;        /* when the zones were listed */
 	__u32 node, index;        /* index in pgdat->node_zones */
+	__u32 number;             /* of the zone on a tape; set by user space */
 	__u32 first_section, nr_sections; /* its section_images */
 	__u64 settled; /* entries of `touches` before this one need no look any more for this zone
 			*/
@@ -271,9 +272,10 @@ struct control {
 	__u32 cut_end;     /* enum walk_end, of the lists walked at the cut */
 };
 
-/* The constants of frees.bpf.c, in the section .rodata.frees. */
-struct free_constants {
-	__u64 listed;   /* bit n: order n has a per-CPU list */
-	__u64 vmemmap;  /* as in struct control */
-	__u32 nr_zones; /* as in struct control */
+/* The constants of printed.bpf.c, in the section .rodata.constants. */
+struct printed_constants {
+	__u64 listed;              /* bit n: order n has a per-CPU list */
+	__u64 vmemmap;             /* as in struct control */
+	__u32 nr_zones, thp_order; /* as in struct control */
+	__u32 token;               /* printed_text.h */
 };

@@ -57,6 +57,11 @@ struct snapshot {
 /* Read a small text file into `text`, cut at `size`. 0 or -errno. */
 int snapshot_read_text(const char *path, char *text, size_t size);
 
+enum { SNAPSHOT_LOG_SIZE = 1 << 20 }; /* of the verifier's log */
+
+/* Explain a failed load by the verifier's log; returns the error. */
+int snapshot_load_error(int ret, const char *log, struct error *err);
+
 /* Run one of the SEC("syscall") programs. */
 void snapshot_run(struct snapshot *s, const char *name);
 

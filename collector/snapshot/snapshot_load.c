@@ -23,7 +23,6 @@ extern const size_t snapshot_object_size;
 enum {
 	SPARE_NODES = 256 << 10,
 	MAX_NODES = 32 << 20, /* most list entries: 256 MiB */
-	LOG_SIZE = 1 << 20,
 	MAX_CLAIMS = 16 << 10,
 };
 
@@ -116,7 +115,7 @@ static int capability_error(struct error *err)
 		    "the kernel refuses BPF programs: CAP_BPF and CAP_PERFMON are needed");
 }
 
-static int load_error(int ret, const char *log, struct error *err)
+int snapshot_load_error(int ret, const char *log, struct error *err)
 {
 	const char *line = log, *end;
 
@@ -130,8 +129,8 @@ static int load_error(int ret, const char *log, struct error *err)
 			break;
 		line = next + 1;
 	}
-	return fail(err, ENOTSUP, "the kernel rejects the snapshot programs: %s%s%.*s",
-		    strerror(-ret), end ? ": " : "", end ? (int)(end - line) : 0, line);
+	return fail(err, ENOTSUP, "the kernel rejects the BPF programs: %s%s%.*s", strerror(-ret),
+		    end ? ": " : "", end ? (int)(end - line) : 0, line);
 }
 
 static bool is_first_load(const struct bpf_program *program)
@@ -142,7 +141,7 @@ static bool is_first_load(const struct bpf_program *program)
 static int open_object(struct snapshot *s, char *log, struct error *err)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "pagetape", .kernel_log_buf = log,
-		    .kernel_log_size = LOG_SIZE);
+		    .kernel_log_size = SNAPSHOT_LOG_SIZE);
 
 	libbpf_set_print(NULL);
 	s->object = bpf_object__open_mem(snapshot_object, snapshot_object_size, &opts);
@@ -189,7 +188,7 @@ static int load_object(struct snapshot *s, const char *log, struct error *err)
 	int ret = bpf_object__load(s->object);
 
 	if (ret)
-		return load_error(ret, log, err);
+		return snapshot_load_error(ret, log, err);
 	for (enum map_nr m = 0; m < NR_MAPS; m++) {
 		ret = map_memory(s, m, err);
 		if (ret)
@@ -469,6 +468,7 @@ static int load(struct snapshot *s, const struct control *found, const struct si
 
 		place->first_section = next;
 		place->nr_sections = snapshot_sections(s->control, place);
+		place->number = zone_number(&s->images, place->index);
 		next += place->nr_sections;
 	}
 	if (next > sizes->sections || s->control->nr_zones != found->nr_zones)
@@ -490,7 +490,7 @@ int snapshot_new(struct snapshot **out, struct error *err)
 {
 	struct snapshot *s = calloc(1, sizeof(*s));
 	struct control *found = malloc(sizeof(*found));
-	char *log = calloc(1, LOG_SIZE);
+	char *log = calloc(1, SNAPSHOT_LOG_SIZE);
 	struct sizes sizes;
 	int ret = 0;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * snapshot_pcp.bpf.h - whether the PCP that a freed page should go to is locked. Then the page goes
- * to the free lists (free_frozen_pages, 6.x), and no other event shows it.
+ * snapshot_pcp.bpf.h - the zone of a page, its PCP, and whether that is locked. A page whose PCP is
+ * locked is freed to the free lists (free_frozen_pages, 6.x), and no other event shows it.
  */
 #pragma once
 
@@ -26,15 +26,22 @@
 MAPPED_ARRAY(places, SNAPSHOT_MAX_ZONES, struct zone_place);
 MAPPED_ARRAY(percpu_offset, 1, __u64);
 
-/* The zone of the page that a CPU freed last: the next one is mostly of the same. */
+/*
+ * The zone of a CPU's last page, and its parts of this CPU: the next page is mostly of the same.
+ * One for frees, which an interrupt may cut, and one for events under the lock of the zone.
+ */
 struct last_zone {
 	__u64 first, end; /* addresses of its struct pages */
-	__u64 lock;       /* address of the lock of its PCP of this CPU */
+	__u64 zone, pcp, stat;
+	__u32 node, zone_number; /* as on a tape */
+	int count;               /* printed.bpf.c: of the PCP, after the last page of a drain */
 };
+
+enum { LAST_FREE, LAST_STAMP, NR_LAST };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, NR_LAST);
 	__type(key, __u32);
 	__type(value, struct last_zone);
 } last_zones SEC(".maps");
@@ -50,33 +57,57 @@ static long is_zone_of(__u32 z, struct page_search *search)
 	__u32 cpu = bpf_get_smp_processor_id();
 	__u64 *offset = bpf_map_lookup_elem(&percpu_offset, &cpu);
 	__u64 first, size = bpf_core_type_size(struct page);
+	struct last_zone *found = search->found;
 
 	if (!place || !offset)
 		return 1;
 	first = search->vmemmap + place->start_pfn * size;
 	if (search->page - first >= place->spanned * size)
 		return 0;
-	search->found->first = first;
-	search->found->end = first + place->spanned * size;
-	search->found->lock =
-		place->pcp + *offset + bpf_core_field_offset(struct per_cpu_pages, lock);
+	*found = (struct last_zone){
+		.first = first,
+		.end = first + place->spanned * size,
+		.zone = place->address,
+		.pcp = place->pcp + *offset,
+		.stat = place->stat + *offset,
+		.node = place->node,
+		.zone_number = place->number,
+		.count = -1,
+	};
 	return 1;
 }
 
-/*
- * Whether the lock of this CPU's PCP for the page is taken, mostly by the task that the free
- * interrupts. `page` is the address of its struct page. Kernels up to 5.19 have no such lock.
- */
-static bool pcp_is_locked(__u64 page, __u64 vmemmap, __u32 nr_zones)
+/* The zone of a page, given as the address of its struct page; NULL: unknown. */
+static struct last_zone *find_last_zone(__u32 which, __u64 page, __u64 vmemmap, __u32 nr_zones)
 {
-	__u32 zero = 0, lock = 0;
-	struct last_zone *last = bpf_map_lookup_elem(&last_zones, &zero);
+	struct last_zone *last = bpf_map_lookup_elem(&last_zones, &which);
 	struct page_search search = {last, vmemmap, page};
 
-	if (!last || !bpf_core_field_exists(struct per_cpu_pages, lock))
-		return false;
+	if (!last)
+		return NULL;
 	if (page - last->first >= last->end - last->first)
 		bpf_loop(nr_zones, is_zone_of, &search, 0);
-	bpf_probe_read_kernel(&lock, sizeof(lock), (void *)last->lock);
+	return page - last->first < last->end - last->first ? last : NULL;
+}
+
+/* Kernels up to 5.19 have no such lock. */
+static bool has_pcp_lock(void)
+{
+	return bpf_core_field_exists(struct per_cpu_pages, lock);
+}
+
+/*
+ * Whether the lock of this CPU's PCP of a zone is taken: by who works on it, or at a free mostly by
+ * the task that the free interrupts.
+ */
+static bool pcp_is_locked(const struct last_zone *last)
+{
+	__u32 lock = 0;
+
+	if (!last || !has_pcp_lock())
+		return false;
+	bpf_probe_read_kernel(
+		&lock, sizeof(lock),
+		(void *)(last->pcp + bpf_core_field_offset(struct per_cpu_pages, lock)));
 	return lock;
 }

@@ -107,8 +107,9 @@ int touch_freed(__u64 *ctx)
 
 	touch(pfn, 0);
 	if ((order <= 3 || order == control.thp_order) &&
-	    !pcp_is_locked(control.vmemmap + pfn * bpf_core_type_size(struct page), control.vmemmap,
-			   control.nr_zones))
+	    !pcp_is_locked(find_last_zone(LAST_FREE,
+					  control.vmemmap + pfn * bpf_core_type_size(struct page),
+					  control.vmemmap, control.nr_zones)))
 		return 0;
 	touch_buddies(pfn, order);
 	return 0;

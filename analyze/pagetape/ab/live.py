@@ -14,9 +14,9 @@ from pagetape.ab.journal import Changed, changing
 from pagetape.ab.memory import MemoryWatch
 from pagetape.ab.plan import Plan, RunOf, check_machine
 from pagetape.ab.switch import Host
-from pagetape.recording.eventsets import tracepoints
+from pagetape.recording.eventsets import Contents, tracepoints
 from pagetape.recording.rotation import OneTape
-from pagetape.recording.session import Contents, Session, Wanted
+from pagetape.recording.session import Session, Wanted
 from pagetape.recording.status import Status
 from pagetape.recording.workload import Workload
 from pagetape.schemas.tape import TapeError

@@ -32,6 +32,10 @@ def _text(info: dict[str, Any]) -> str:
         lines.append(("hindsight", hindsight.words(info["hindsight"])))
     if info["stacks"]:
         lines.insert(6, ("stacks", _stacks(info["stacks"])))
+    if info["stamps"] is not None:
+        lines.insert(6, ("stamps", f"{info['stamps']:,} states of per-CPU lists"))
+    elif why := facts.get("no_stamps"):
+        lines.insert(6, ("stamps", f"none: {why}"))
     if info["samples"]:
         lines.append(("samples", _samples(info)))
     if private := info["private"]:
@@ -193,10 +197,11 @@ def command(tapes: tuple[Path, ...], as_json: bool) -> None:
     complete (every table was closed), cut_off (tables whose file has no end), snapshot (that at
     the start: "exact", "proc" or "none"; "inferred" if a replay built it from /proc and later
     events), hindsight (what of that start events prove; null if it was not built),
-    snapshots, snapshot_zones and snapshot_checks (rows of the snapshot tables), stacks,
-    absent (lines about what an imported recording leaves out), disturbances (rows of that table),
-    samples, samples_s (first and last sample in seconds after the first event; they go on after
-    the last one, while the recorder reads its rings), private, bytes, tables (rows of each) and
+    snapshots, snapshot_zones and snapshot_checks (rows of the snapshot tables), stacks, stamps
+    (rows of that table; null if none were recorded), absent (lines about what an imported
+    recording leaves out), disturbances (rows of that table), samples, samples_s (first and last
+    sample in seconds after the first event; they go on after the last one, while the recorder
+    reads its rings), private, bytes, tables (rows of each) and
     facts (all known facts of the machine).
 
     \b

@@ -95,6 +95,14 @@ class _TriggerType(click.ParamType["Trigger | None"]):
     "  [default: 0.2, or 10 where that fails]",
 )
 @click.option(
+    "--stamps",
+    type=click.Choice(["auto", "on", "off"]),
+    default="auto",
+    show_default=True,
+    help="State of the per-CPU list and its zone at each refill and drain, for a replay, with the"
+    " events page, zone or all. on: with BPF, or fail; auto: where BPF can be used.",
+)
+@click.option(
     "--stacks",
     type=click.Choice(["extfrag"]),
     help="Also record the kernel stack of every fallback.  [default: no stacks]",
@@ -228,8 +236,8 @@ def command(
     """
     check(ctx)
     if given["events"] == AUTO:
-        frees = _of_recording("frees")
-        given["events"], why = frees.best_set(exact=given["snapshot"] != "proc")
+        printed = _of_recording("printed")
+        given["events"], why = printed.best_set(exact=given["snapshot"] != "proc")
         console.report(
             why and f"BPF cannot be used ({why}): recording the events {given['events']}"
         )
@@ -284,6 +292,11 @@ def check(ctx: click.Context) -> None:
         raise click.UsageError(
             "--snapshot exact needs --events page or all: tapes of the cheap event set take no"
             " exact snapshot, because they cannot be replayed"
+        )
+    if params["stamps"] == "on" and (params["events"] == "cheap" or params["snapshot"] == "proc"):
+        raise click.UsageError(
+            "--stamps on needs --events page, zone or all, and --snapshot auto or exact: its"
+            " programs are those of exact snapshots"
         )
     if "numa_maps" in given and not params["sample"]:
         raise click.UsageError("--numa-maps needs --sample")

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 ZONE = "zone"
 CHEAP = "cheap"
-AUTO = "auto"  # zone where BPF reports the frees, else cheap: frees.py
+AUTO = "auto"  # zone where BPF reports the frees, else cheap: printed.py
 
 SETS = {
     "page": "every page allocated and freed, refills and drains of the per-CPU lists, fallbacks",
@@ -19,7 +19,7 @@ SETS = {
 }
 
 # Kinds of page events of the set `zone`. Of `free`, it holds only those past the per-CPU lists:
-# frees.py.
+# printed.py.
 _ZONE = {"alloc_zone_locked", "pcpu_drain", "alloc_extfrag", "free"}
 
 # Rare events that show fragmentation, reclaim and stalls.
@@ -55,12 +55,25 @@ _CHEAP = {
 
 
 @dataclass(frozen=True)
+class Contents:
+    """What a session records."""
+
+    events: Sequence[str]  # "system:event"
+    event_set: str  # their name
+    sample_s: float  # seconds between samples of /proc; 0: no samples
+    stacks: bool = False  # of fallbacks
+    numa_maps: bool = False  # memory policies of processes
+    stamps: str = "auto"  # on, off, or auto: where BPF can be used
+
+
+@dataclass(frozen=True)
 class Plan:
-    """How a recorder gets the events of a set: its tracepoints, and its filter for frees."""
+    """How a recorder gets the events of a set: its tracepoints, and their filters."""
 
     events: Sequence[str]
-    free_filter: str | None = None
-    note: str | None = None  # why it is the filter, and what that costs
+    filters: Mapping[str, str] = field(default_factory=dict)  # ftrace's, by event
+    note: str | None = None  # for the user
+    facts: Mapping[str, str] = field(default_factory=dict)  # for the tape
     undo: Callable[[], None] | None = None  # after the recording
 
 

@@ -192,13 +192,15 @@ class ExactSnapshots:
                 break
         return Exact(facts, {name: pa.record_batch(rows) for name, rows in batches}, why)
 
-    def report_frees(self, listed: Sequence[int]) -> str | None:
-        """Report the frees of all orders but `listed` as events (frees.py), until close(); returns
-        why not, or None."""
+    def print_events(
+        self, token: int, listed: Sequence[int], *, frees: bool, stamps: bool
+    ) -> str | None:
+        """Print frees and stamps as events (printed.py), until close(); returns why not, or
+        None."""
         if self._loaded is None:
             return self.refused
         try:
-            self._loaded.report_frees(listed)
+            self._loaded.print_events(token, listed, frees, stamps)
         except OSError as e:
             return str(e.strerror)
         return None

@@ -54,6 +54,7 @@ _PUBLIC = (
     "gfp_bits",
     "kernel",
     "migratetypes",
+    "no_stamps",
     "nodes",
     "nr_orders",
     "page_size",

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pagetape import answer
-from pagetape.recording.eventsets import tracepoints
+from pagetape.recording.eventsets import Contents, tracepoints
 from pagetape.recording.memory import Demand, Limit, fit
 from pagetape.recording.rotation import OneTape, Rotation
-from pagetape.recording.session import Contents, Session, Spooling, Wanted
+from pagetape.recording.session import Session, Spooling, Wanted
 from pagetape.recording.status import Status
 from pagetape.recording.tape_dir import TapeDir
 from pagetape.recording.watch import SIGNAL, Firing, Trigger, Watch
@@ -39,6 +39,7 @@ class Request:
     events: str
     snapshot: str
     snapshot_max_ms: float | None
+    stamps: str
     stacks: str | None
     rotate: float | None
     keep: float | None
@@ -91,6 +92,7 @@ def record(request: Request, status: Status) -> int:
             request.sample,
             request.stacks is not None,
             request.numa_maps,
+            request.stamps,
         ),
         request.wanted(),
         watch=Watch([trigger for trigger in request.triggers if trigger], request.cooldown),

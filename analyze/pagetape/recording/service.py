@@ -17,7 +17,7 @@ DEFAULT = ("--events", "cheap", "--snapshot", "proc", "--rotate", "5min", "--kee
 MARK = "# Made by `pagetape install-service`"
 
 # What a recorder may write in tracefs; for zone also the switch of the event with which its BPF
-# program prints: frees.py.
+# program prints: printed.py.
 _WRITES = ("instances",)
 _ZONE_WRITES = (*_WRITES, "events/bpf_trace/bpf_trace_printk/enable")
 

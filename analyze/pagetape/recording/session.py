@@ -27,10 +27,10 @@ import pyarrow as pa
 
 from pagetape import procfs
 from pagetape.numa_maps import Processes
-from pagetape.recording import capture
+from pagetape.recording import capture, printed
 from pagetape.recording.capture import Snapshot, read_flags
 from pagetape.recording.disturbance import LOOK_S, Disturbances
-from pagetape.recording.eventsets import ZONE, Plan
+from pagetape.recording.eventsets import Contents, Plan
 from pagetape.recording.exact import (
     NO_FLAGS,
     Exact,
@@ -153,12 +153,8 @@ class _Snapshots:
 
     def prepare(self, contents: Contents) -> Plan:
         """How to record the events of an event set, from now on."""
-        if contents.event_set != ZONE:
-            return Plan(contents.events)
-        from pagetape.recording import frees  # loads the engine
-
         order = self._proc.facts.get("pageblock_order", 0)
-        return frees.prepare(contents.events, self._exact, order)
+        return printed.prepare(contents, self._exact, order)
 
     @property
     def migratetypes(self) -> Sequence[str]:
@@ -381,17 +377,6 @@ def _how(error: BaseException | None) -> str | None:
     return "disk full" if isinstance(error, OSError) and error.errno == errno.ENOSPC else "failed"
 
 
-@dataclass(frozen=True)
-class Contents:
-    """What a session records."""
-
-    events: Sequence[str]  # "system:event"
-    event_set: str  # their name
-    sample_s: float  # seconds between samples of /proc; 0: no samples
-    stacks: bool = False  # of fallbacks
-    numa_maps: bool = False  # memory policies of processes
-
-
 class Session:
     """Records while a workload runs; cuts at intervals and on request."""
 
@@ -473,7 +458,7 @@ class Session:
                     ring_kb=self.spooling.ring_kb,
                     stacks=self._contents.stacks,
                     prompt=prompt,
-                    free_filter=how.free_filter,
+                    filters=how.filters,
                 )
                 stack.push(lambda _kind, error, _trace: recorder.close(_how(error)))
                 facts: dict[str, Any] = {
@@ -481,6 +466,7 @@ class Session:
                     "event_set": self._contents.event_set,
                 }
                 facts |= self.sampling.facts
+                facts |= how.facts
                 if self.spooling.defer:
                     facts["deferred"] = True
                 if prepare is not None:

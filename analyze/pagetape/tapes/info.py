@@ -124,6 +124,7 @@ def summary(tape: Tape) -> dict[str, Any]:
         "snapshots": snapshots,
         "snapshot_zones": tape.rows("snapshot_zone"),
         "snapshot_checks": tape.rows("snapshot_check"),
+        "stamps": tape.num_rows("stamp") if "stamp" in tape.tables else None,
         "stacks": _stacks(tape),
         "absent": absent.lines(tape),
         "disturbances": tape.rows("disturbance"),

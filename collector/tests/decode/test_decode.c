@@ -230,7 +230,7 @@ struct printed_record {
 	uint8_t flags, preempt_count;
 	int32_t pid;
 	uint16_t at, length;
-	char text[40];
+	char text[200];
 };
 
 /* A text behind the common fields, with its NUL. */
@@ -247,9 +247,9 @@ static void a_printed_free_is_a_row_and_other_texts_are_none(void)
 {
 	struct tep_handle *tep = kernel_with("bpf_trace", printed, NULL);
 	struct decoder *d = decoder_for(tep, 64);
-	struct printed_record ours = printed_text("pagetape free 1f2e3d 10");
+	struct printed_record ours = printed_text("pagetape 7f free 1f2e3d a.");
 	struct printed_record others = printed_text("a text of another");
-	struct printed_record beyond = printed_text("pagetape free 1 4");
+	struct printed_record beyond = printed_text("pagetape 7f free 1 4.");
 	const struct event_columns *row;
 	const struct decoder_count *counts;
 	size_t nr;
@@ -266,6 +266,110 @@ static void a_printed_free_is_a_row_and_other_texts_are_none(void)
 	check(!row->flags[0] && !is_valid(row->migratetype_valid, 0));
 	counts = decoder_counts(d, &nr);
 	check(nr == 1 && counts[0].events == 1 && !strcmp(counts[0].name, "mm_page_free"));
+	check(decoder_bad_records(d) == 1);
+	done(d, tep);
+}
+
+static const struct stamp_columns *flush_stamps(struct decoder *d, size_t *nr)
+{
+	int ret;
+	struct batch *batch = decoder_flush(d, true, &ret);
+
+	check(batch && batch->table == &stamp_table && !ret);
+	*nr = batch->nr;
+	return (const struct stamp_columns *)batch->slots;
+}
+
+/* As Linux 6.18 prints a drain, and 6.1 a refill and a drain of another CPU's PCP. */
+static const char stamp_6_18[] = "pagetape 7f stamp 60b00010201 2edb400033e64 276100052505 "
+				 "3f00010502 ffffffffffff00fc 7000039b1 "
+				 "4ec3000063d5.";
+static const char stamp_6_1[] = "pagetape 7f stamp 500010100 500000009 0 3f00030000 100ff 0 0.";
+static const char stamp_remote[] = "pagetape 7f stamp 20102 0 0 0 0 0 0.";
+
+static void a_printed_stamp_is_a_row_of_its_own(void)
+{
+	struct tep_handle *tep = kernel_with("bpf_trace", printed, "kmem", free_6_18, NULL);
+	struct decoder *d = decoder_for(tep, 64);
+	struct printed_record first = printed_text(stamp_6_18), second = printed_text(stamp_6_1);
+	struct printed_record third = printed_text(stamp_remote);
+	struct page_record freed = {.type = 11};
+	const struct stamp_columns *row;
+	size_t nr;
+
+	first.flags = 1;
+	check(decoder_add(d, 3, 1, &first, sizeof(first)));
+	check(decoder_add(d, 3, 2, &freed, 40));
+	check(decoder_add(d, 2, 3, &second, sizeof(second)));
+	check(decoder_add(d, 2, 4, &third, sizeof(third)));
+	decoder_counts(d, &nr);
+	check(nr == 1); /* the free: a stamp is no event */
+	flush_events(d, &nr);
+	check(nr == 1);
+	row = flush_stamps(d, &nr);
+	check(nr == 3 && row->ts[0] == 1 && row->cpu[0] == 3 && row->pid[0] == 9);
+	check(row->flags[0] == CONTEXT_IRQS_OFF && row->at[0] == 0 && row->at[1] == 1);
+	check(row->kind[0] == STAMP_KIND_DRAIN && row->zone[0] == ZONE_NORMAL && row->node[0] == 1);
+	check(row->count[0] == 191924 && row->high[0] == 212580 && row->batch[0] == 63);
+	check(row->high_min[0] == 10081 && row->high_max[0] == 337157);
+	check(row->free_count[0] == 1 && row->alloc_factor[0] == 5 && row->pcp_flags[0] == 2);
+	check(is_valid(row->alloc_factor_valid, 0) && !is_valid(row->free_factor_valid, 0));
+	check(is_valid(row->below_high_valid, 0) && row->below_high[0] == 1);
+	check(row->reclaim_active[0] == 1 && row->boosted_watermark[0] == 0);
+	check(row->free[0] == -256 && row->vm_stat_diff[0] == -4);
+	check(row->boost[0] == 7 && row->wmark_min[0] == 14769);
+	check(row->wmark_low[0] == 20163 && row->wmark_high[0] == 25557);
+	check(row->kind[1] == STAMP_KIND_REFILL && row->zone[1] == ZONE_DMA32);
+	check(row->count[1] == 5 && row->high[1] == 9 && row->free_factor[1] == 3);
+	check(is_valid(row->free_factor_valid, 1) && !is_valid(row->high_min_valid, 1));
+	check(row->free[1] == 0x100 && row->vm_stat_diff[1] == -1);
+	check(row->kind[2] == STAMP_KIND_REMOTE_DRAIN && row->node[2] == 2);
+	check(!is_valid(row->count_valid, 2) && !is_valid(row->batch_valid, 2));
+	check(!decoder_bad_records(d));
+	done(d, tep);
+}
+
+/* Each end, each byte replaced by one that no number has, and wrong numbers. */
+static void a_damaged_stamp_is_counted_and_no_row(void)
+{
+	struct tep_handle *tep = kernel_with("bpf_trace", printed, NULL);
+	struct decoder *d = decoder_for(tep, 64);
+	static const char *const wrong[] = {
+		"pagetape 7f",
+		"pagetape 7f stamp",
+		"pagetape 7f other 1 2.",
+		"pagetape 7f free 1.",
+		"pagetape 7f free 1 40.",
+		"pagetape 7f free 1 4 4.",
+		"pagetape 7f free 11112222333344445 4.",
+		"pagetape 7f stamp 103 0 0 0 0 0 0.",  /* no such kind */
+		"pagetape 7f stamp 9900 0 0 0 0 0 0.", /* no such zone */
+		"pagetape 7f stamp 100 0 0 0 0 0 0 0.",
+	};
+	const size_t length = strlen(stamp_6_18), begin = strlen("pagetape 7f ");
+	uint64_t bad = 0;
+	size_t nr;
+	int ret;
+
+	for (size_t at = begin; at < length; at++) {
+		struct printed_record cut = printed_text(stamp_6_18), replaced = cut;
+
+		cut.text[at] = '\0';
+		replaced.text[at] = '-';
+		check(decoder_add(d, 0, 1, &cut, sizeof(cut)));
+		check(decoder_add(d, 0, 1, &replaced, sizeof(replaced)));
+		bad += 2;
+		check(decoder_bad_records(d) == bad);
+	}
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		struct printed_record record = printed_text(wrong[i]);
+
+		check(decoder_add(d, 0, 1, &record, sizeof(record)));
+		check(decoder_bad_records(d) == ++bad);
+	}
+	check(!decoder_flush(d, true, &ret) && !ret);
+	decoder_counts(d, &nr);
+	check(!nr);
 	done(d, tep);
 }
 
@@ -860,6 +964,8 @@ int main(void)
 	test(an_allocation_becomes_a_row);
 	test(a_failed_allocation_has_no_pfn);
 	test(a_printed_free_is_a_row_and_other_texts_are_none);
+	test(a_printed_stamp_is_a_row_of_its_own);
+	test(a_damaged_stamp_is_counted_and_no_row);
 	test(a_field_that_the_kernel_lacks_is_null);
 	test(every_row_has_its_own_validity);
 	test(migratetypes_go_by_the_kernels_names);
