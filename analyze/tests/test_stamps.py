@@ -41,6 +41,7 @@ else:
         pass
 """
 
+_RECORD = (sys.executable, "-c", "from pagetape.cli import main; main()", "record")
 _LISTED = (0, 1, 2, 3, 9)  # orders with a list
 _STEP = {"alloc": -1, "pcpu_drain": -1}  # of a PCP's count; of others 1
 _OCCASION = {
@@ -200,14 +201,30 @@ def test_stamps_are_no_events_and_survive_a_deferred_recording(
     assert "stamps" in pagetape("info", whole).out
 
 
+def test_a_killed_recording_has_each_once(tmp_path: Path, pagetape: Run) -> None:
+    out, whole = tmp_path / "t.tape", tmp_path / "whole.tape"
+    given = ("-o", out, "--events", "page", "--stamps", "on", "--duration", "300s")
+    with subprocess.Popen([*_RECORD, *given], stderr=subprocess.PIPE, text=True) as run:
+        assert run.stderr is not None
+        while "recording since" not in (line := run.stderr.readline()):
+            assert line, "it ended"
+        subprocess.run([sys.executable, "-c", _CROSS, "2"], check=True)
+        run.kill()
+    if switch := printed._top_switch():
+        printed._switch_off(switch)  # which the killed one can no more
+    assert pagetape("import", out, "-o", whole).status == 0
+    rows = Tape(whole).table("stamp").to_pylist()
+    assert len(rows) > 10 and [row["at"] for row in rows] == sorted(row["at"] for row in rows)
+    assert len({(row["cpu"], row["ts"]) for row in rows}) == len(rows)
+
+
 def test_each_of_two_recorders_has_its_own(tmp_path: Path) -> None:
-    command = (sys.executable, "-c", "from pagetape.cli import main; main()", "record")
     load = ("--", sys.executable, "-c", _CROSS, "1")
     switch = printed._top_switch()
     before = switch and switch.read_text()
     runs = [
         subprocess.Popen(
-            [*command, "-o", tmp_path / f"{name}.tape", "--events", name, "--stamps", "on", *load],
+            [*_RECORD, "-o", tmp_path / f"{name}.tape", "--events", name, "--stamps", "on", *load],
             stderr=subprocess.PIPE,
             text=True,
         )
