@@ -53,6 +53,7 @@ _SOURCES = {
     "reclaim": _RECLAIM,
     "repair": _VALIDATION,
     "sample": _SAMPLES,
+    "stamp": Source("stamps: a recording with BPF", "pagetape record --stamps on -o new.tape"),
     "stack": Source("kernel stacks", "pagetape record --stacks extfrag -o new.tape"),
 }
 
