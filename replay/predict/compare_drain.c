@@ -285,12 +285,19 @@ static bool moved_on(const struct validate *v, const struct window_event *last)
 	return false;
 }
 
-/* Whether the window, not the drain, ends with the latest page of a drain. */
+/*
+ * Whether the drain goes on after its latest page: the window ends with that, or an interruption
+ * came between two pieces of a decay.
+ */
 static bool is_cut_off(const struct validate *v, const struct comparison *c)
 {
-	return c->drained < c->due->pages && !c->due->whole_pcp &&
-	       !window_next(&v->window, c->last) &&
-	       v->window.arrived - v->window.done >= WINDOW_AHEAD;
+	const struct drain_due *due = c->due;
+
+	if (c->drained >= due->pages || due->whole_pcp)
+		return false;
+	if (!window_next(&v->window, c->last))
+		return v->window.arrived - v->window.done >= WINDOW_AHEAD;
+	return due->all_lists && due->piece < due->pages && resumed_drain(v, c);
 }
 
 /* End of the drain: release its lock, compare its size. */

@@ -4,6 +4,7 @@
  *
  *   remove_entry.c        pages that leave a PCP list, as whereabouts/ finds
  *   follow_compaction.c   compaction as recorded
+ *   follow_stamps.c       the state of PCPs and zones that the recorder read
  *   failed_requests.c     recorded requests that got no page (failed_requests.h)
  *   predict_list_order.c  the zone that served a request
  *   predict_capture.c     a block that compaction captures
@@ -218,6 +219,33 @@ void follow_supply(struct validate *v);
 /* A free gives its page back to the compaction it came from: is_given_back(). */
 void take_given_back(struct validate *v, const struct window_event *event);
 
+/* follow_stamps.c */
+
+/*
+ * The stamp of that kind, about that zone, right before an event whose CPU had no event since
+ * `earlier`, or that runs now (NULL). NULL: none.
+ */
+const struct stamp *stamp_before(const struct validate *v, const struct zone *zone,
+				 const struct window_event *earlier,
+				 const struct window_event *event, int kind);
+/* Whether each refill at an event has a stamp. */
+bool is_stamped(const struct validate *v, const struct window_event *event);
+/* The flags of a zone become those of the stamp before the event that runs, if it has one. */
+void follow_stamps(struct validate *v, const struct window_event *event);
+/* A PCP had `count` pages: take those that left it without an event, as far as later events prove
+ * it. */
+void follow_count(struct validate *v, struct pcp *pcp, int count);
+/* The PCP gets the recorded state, before a refill of that order; returns the refill's size. */
+int follow_refill(struct validate *v, struct pcp *pcp, const struct stamp *s, int order);
+/*
+ * The same before a free at row `at` that drains the PCP, and the page of 2^order joins its list;
+ * returns the pages of the drain.
+ */
+int follow_free(struct validate *v, struct pcp *pcp, const struct stamp *s, int order, uint64_t at);
+
+/* The same before the vmstat worker drains what is above high; returns the pages of that drain. */
+int follow_decay(struct validate *v, struct pcp *pcp, const struct stamp *s, uint64_t at);
+
 /* predict_list_order.c */
 
 /*
@@ -274,6 +302,14 @@ struct drained compare_drain(struct validate *v, struct window_event *first, str
 void drain_as_recorded(struct validate *v, struct zone *zone, const struct window_event *event);
 
 /* predict_tuning.c */
+
+/* Write a row with the tuning of a PCP, or of its zone's flags. */
+void emit_tuning(struct validate *v, const struct pcp *pcp, struct inferred row);
+/* The high of which a decay leaves `lowered`: 7/8 of it, rounded up. */
+static inline int high_before_decay(int lowered)
+{
+	return lowered + (lowered - 1) / 7;
+}
 
 /*
  * Find the tuning of the PCP, and below_high and reclaim_active of the zone, that explain a refill

@@ -115,6 +115,7 @@ void predict_drain(struct validate *v, struct window_event *first)
 	struct asked_drain *asked = &v->asked[first->cpu], *rest = &v->rests[first->cpu];
 	struct drain_due due = {.piece = INT_MAX, .until = UINT64_MAX};
 	struct drained drained;
+	const struct stamp *stamp;
 	struct pcp before;
 
 	if (asked->at && asked->at == first->at) {
@@ -142,6 +143,10 @@ void predict_drain(struct validate *v, struct window_event *first)
 	due.whole_pcp = due.all_lists = true;
 	if (m->kernel->drain_all_pieces)
 		due.piece = pcp_piece(m, pcp);
+	stamp = pcp->cpu == first->cpu ? stamp_before(v, zone, NULL, first, STAMP_KIND_DRAIN)
+				       : NULL;
+	if (stamp)
+		follow_count(v, pcp, stamp->count);
 	before = *pcp;
 	drained = compare_drain(v, first, pcp, &due);
 	emit_drain(v, pcp, first, drained.pages);
@@ -149,21 +154,30 @@ void predict_drain(struct validate *v, struct window_event *first)
 	predict_waiting(v, pcp->cpu);
 }
 
-/* A drain by the running vmstat worker before row `until`, or none. */
-static struct drained predict_worker_drain(struct validate *v,
-					   const struct reclaim_event *reclaim_event,
-					   struct pcp *pcp, const struct drain_due *due)
+/* The first event of a drain by the running vmstat worker before row `until`, or NULL. */
+static struct window_event *worker_drain(const struct validate *v,
+					 const struct reclaim_event *reclaim_event,
+					 const struct pcp *pcp, uint64_t until)
 {
 	const struct zone *zone = &v->m->zones[pcp->zone];
 	struct window_event *s = window_coming(&v->window, reclaim_event->where);
-	struct drained drained;
 
 	for (int within = WORKER_WITHIN; s && within--; s = window_next(&v->window, s))
 		if (s->kind == EVENT_KIND_PCPU_DRAIN && !s->taken && s->pid == reclaim_event->pid &&
 		    frame_zone(v->m, s->frame) == zone)
-			break;
-	if (!s || s->kind != EVENT_KIND_PCPU_DRAIN || s->pid != reclaim_event->pid || s->taken ||
-	    s->at >= due->until)
+			return s->at < until ? s : NULL;
+	return NULL;
+}
+
+/* That drain, or none. */
+static struct drained predict_worker_drain(struct validate *v,
+					   const struct reclaim_event *reclaim_event,
+					   struct pcp *pcp, const struct drain_due *due)
+{
+	struct window_event *s = worker_drain(v, reclaim_event, pcp, due->until);
+	struct drained drained;
+
+	if (!s)
 		return (struct drained){.due = due->pages};
 	drained = compare_drain(v, s, pcp, due);
 	if (drained.pages > drained.due)
@@ -176,6 +190,10 @@ static void predict_decay(struct validate *v, const struct reclaim_event *reclai
 			  struct pcp *pcp, uint64_t until)
 {
 	const struct model *m = v->m;
+	const struct window_event *first =
+		v->run.load.stamps.nr ? worker_drain(v, reclaim_event, pcp, until) : NULL;
+	const struct stamp *stamp =
+		first ? stamp_before(v, &m->zones[pcp->zone], NULL, first, STAMP_KIND_DRAIN) : NULL;
 	struct cut_decay cut = {
 		.at = reclaim_event->at,
 		.pid = reclaim_event->pid,
@@ -183,7 +201,8 @@ static void predict_decay(struct validate *v, const struct reclaim_event *reclai
 		.count = pcp->count,
 		.due =
 			{
-				.pages = pcp_decay(m, pcp),
+				.pages = stamp ? follow_decay(v, pcp, stamp, reclaim_event->at)
+					       : pcp_decay(m, pcp),
 				.piece = m->kernel->decay == DECAY_PIECES ? pcp->batch : INT_MAX,
 				.all_lists = true,
 				.until = until,

@@ -190,16 +190,24 @@ static struct window_event *join_list(struct validate *v, const struct window_ev
 	struct zone *zone = frame_zone(m, event->frame);
 	struct pcp *pcp = zone_pcp(m, zone, event->cpu);
 	uint8_t type = type_at(v, event);
+	const struct stamp *stamp = NULL;
+	int pages = 0;
 
 	v->whereabouts.pushed[event->frame] = (uint32_t)first_row(&v->whereabouts, event);
 	take_preempted_below(v, pcp_list(m, pcp, event->order, type), event->frame);
+	if (drain)
+		stamp = stamp_before(v, zone, event, drain, STAMP_KIND_DRAIN);
+	if (stamp)
+		pages = follow_free(v, pcp, stamp, event->order, at);
 	asked->free = (struct freed){at,         pcp->high,   pcp->free_count, pcp->free_factor,
 				     pcp->flags, event->order};
 	asked->pages = commit(v, event, zone, type, &asked->list);
+	if (stamp)
+		asked->pages = pages;
 	if (drain && (is_drained_elsewhere(v, event, drain, pcp, asked->list) ||
 		      empties(v, drain, pcp, asked->pages)))
 		drain = NULL;
-	if ((asked->pages && drain) || (!zone->below_high && !zone->reclaim_active))
+	if ((asked->pages && drain) || stamp || (!zone->below_high && !zone->reclaim_active))
 		trust_high(v, pcp);
 	if (drain) {
 		asked->at = drain->at;

@@ -32,7 +32,8 @@ struct burst {
 	struct pick first;
 	struct window_event *last;
 	int nr;
-	bool mixes; /* a pageblock gets a second migratetype */
+	bool mixes;                /* a pageblock gets a second migratetype */
+	const struct stamp *stamp; /* of its refill, or NULL */
 };
 
 /* The type that a burst asked for: a request for MOVABLE takes CMA pages too. */
@@ -47,10 +48,13 @@ static void read_burst(const struct validate *v, struct window_event *first, str
 	struct pick pick;
 
 	*burst = (struct burst){.zone = frame_zone(m, first->frame)};
+	burst->stamp = stamp_before(v, burst->zone, NULL, first, STAMP_KIND_REFILL);
 	for (struct window_event *s = first; s && burst->nr < BURST_MAX;
 	     s = window_next(&v->window, s)) {
 		if (!is_taking(s) || s->taken || s->order != first->order || s->pid != first->pid ||
 		    event_depth(s) != event_depth(first) || frame_zone(m, s->frame) != burst->zone)
+			break;
+		if (burst->nr && stamp_before(v, burst->zone, burst->last, s, STAMP_KIND_REFILL))
 			break;
 		read_pick(v, s, &pick);
 		if (!burst->nr)
@@ -133,8 +137,10 @@ static void take_bulk(struct validate *v, struct burst *burst, struct pcp *pcp,
 static void predict_pcp_refill(struct validate *v, struct burst *burst, struct pcp *pcp,
 			       struct request *rq, struct window_event *alloc)
 {
+	const struct stamp *stamp = burst->stamp;
 	struct pcp before = *pcp;
-	int want = pcp_refill_size(v->m, burst->zone, pcp, rq->order);
+	int want = stamp ? follow_refill(v, pcp, stamp, rq->order)
+			 : pcp_refill_size(v->m, burst->zone, pcp, rq->order);
 	/*
 	 * If no alloc follows the burst, it may be several refills, each used up without an event.
 	 */
@@ -267,8 +273,15 @@ void predict_refill(struct validate *v, struct window_event *first)
 	pcp = zone_pcp(m, burst.zone, first->cpu);
 	list = pcp_list(m, pcp, rq.order, rq.migratetype);
 	entry = m->frames[list].next;
+	if (m->kernel->pcp_miss_to_buddy && is_stamped(v, first) && !burst.stamp) {
+		accuracy_repair(&v->score.accuracy, burst.zone, REPAIR_CAUSE_LOCKED_ALLOC,
+				1ull << rq.order);
+		take_direct(v, burst.zone, &rq, &burst.first, alloc);
+		return;
+	}
 	if (burst.nr == 1 && pcp->batch > 1 && m->kernel->pcp_miss_to_buddy &&
-	    (entry != list || pcp_lock_taken(&v->whereabouts, first, burst.zone) ||
+	    ((entry != list && !burst.stamp) ||
+	     pcp_lock_taken(&v->whereabouts, first, burst.zone) ||
 	     pcp_lock_remote_ended(&v->whereabouts, first, burst.zone) ||
 	     could_take(m, burst.zone, &rq))) {
 		accuracy_repair(&v->score.accuracy, burst.zone, REPAIR_CAUSE_LOCKED_ALLOC,

@@ -35,7 +35,7 @@ static const uint8_t of_no_drain[] = {0,
 				      OTHER_RECLAIM | OTHER_HIGH,
 				      OTHER_BELOW_HIGH | OTHER_RECLAIM | OTHER_HIGH};
 
-static void emit_tuning(struct validate *v, const struct pcp *pcp, struct inferred row)
+void emit_tuning(struct validate *v, const struct pcp *pcp, struct inferred row)
 {
 	row.kind = INFERRED_KIND_TUNED;
 	row.cpu = pcp->cpu;
@@ -245,7 +245,7 @@ void tune_stopped(struct validate *v, const struct pcp *pcp, const struct freed 
 void tune_decay(struct validate *v, uint64_t at, struct pcp *pcp, int count, int drained)
 {
 	int lowered = count - drained;
-	int high = lowered + (lowered - 1) / 7; /* 7/8 of it, rounded up, remain */
+	int high = high_before_decay(lowered);
 
 	if (!rule_is_on(RULE_tuning))
 		return;

@@ -300,6 +300,8 @@ static int run_event(struct validate *v, struct window_event *event, struct erro
 	if (v->whereabouts.late_frees.next <= event->at)
 		join_late(v, event);
 	m->now = (struct moment){event->ts, event->pid, event->cpu, event->flags};
+	if (v->run.load.stamps.nr)
+		follow_stamps(v, event);
 	page_contents_event(&v->score.contents, m,
 			    event_frees(m, event) ? EVENT_KIND_FREE : event->kind, event->frame,
 			    event->order, event->migratetype);
@@ -360,6 +362,9 @@ static int run_oldest(struct validate *v, struct error *err)
 	ret = run_event(v, window_at(s, s->done), err);
 	note_event(&v->score, window_at(s, s->done));
 	v->whereabouts.ran[window_at(s, s->done)->cpu] = window_at(s, s->done)->at;
+	if (v->run.load.stamps.nr)
+		stamps_ran(&v->run.load.stamps, window_at(s, s->done)->cpu,
+			   window_at(s, s->done)->at);
 	window_run(s);
 	if (ret || v->config.checks == CHECKS_OFF || interval == v->score.accuracy.interval_end)
 		return ret;

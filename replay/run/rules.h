@@ -27,7 +27,8 @@
 	RULE(claim_recorded) /* 6.10 on: the recorded chunk is the one claimed */                  \
 	RULE(take_bulk)      /* a refill for alloc_pages_bulk */                                   \
 	RULE(past_pcp)       /* requests with the HIGHATOMIC reserve go past the PCP */            \
-	RULE(start_tuning)   /* a start without a snapshot: the tuning of its PCPs */
+	RULE(start_tuning)   /* a start without a snapshot: the tuning of its PCPs */              \
+	RULE(stamps)         /* the state of PCPs and zones that the recorder read */
 
 enum rule {
 #define RULE(name) RULE_##name,

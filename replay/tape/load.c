@@ -81,6 +81,8 @@ static int load_table(struct load *s, const struct table *table, const struct Ar
 		return node_preference_load(&s->landed, &columns.preference, nr, err);
 	if (table == &new_limit_table)
 		return new_limits_load(&s->new_limits, &columns.new_limit, nr, err);
+	if (table == &stamp_table)
+		return stamps_load(&s->stamps, s->model, &columns.stamp, nr, s->first, err);
 	if (table == &pcp_page_table)
 		return snapshot_load_pcp_page(s->model, &columns.pcp_page, nr, err);
 	s->listed = true;
@@ -95,7 +97,7 @@ int load_rows(struct load *s, const char *name, const struct ArrowSchema *schema
 	static const struct table *const tables[] = {
 		&zone_table,     &pcp_table,         &pageblock_table, &free_block_table,
 		&pcp_page_table, &block_guess_table, &reclaim_table,   &compaction_table,
-		&inferred_table, &preference_table,  &new_limit_table,
+		&inferred_table, &preference_table,  &new_limit_table, &stamp_table,
 	};
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
@@ -163,5 +165,6 @@ void load_free(struct load *s)
 	recorded_compactions_free(&s->recorded_compactions);
 	inferred_free(&s->inferred_rows);
 	new_limits_free(&s->new_limits);
+	stamps_free(&s->stamps);
 	free(s->landed);
 }

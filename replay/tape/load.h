@@ -10,6 +10,7 @@
 #include "node_preference.h"
 #include "inferred.h"
 #include "new_limits.h"
+#include "stamps.h"
 
 struct load {
 	struct kernel kernel;          /* the run's copy of its kernel row */
@@ -27,14 +28,15 @@ struct load {
 	struct recorded_compactions recorded_compactions;
 	struct inferred_rows inferred_rows;
 	struct new_limits new_limits;
+	struct stamps stamps;
 	uint64_t *landed; /* see node_preference.h */
 };
 
 /*
  * Load rows of one table. Order: zone first; then pcp, pageblock, free_block and pcp_page (zones of
  * an exact snapshot) or block_guess (zones known only from /proc/kpageflags), with pcp before
- * pcp_page; reclaim, compaction, inferred, preference and new_limit in tape order. Other tables are
- * ignored. -EINVAL, with name and value, for contradictory rows.
+ * pcp_page; reclaim, compaction, stamp, inferred, preference and new_limit in tape order. Other
+ * tables are ignored. -EINVAL, with name and value, for contradictory rows.
  */
 int load_rows(struct load *s, const char *name, const struct ArrowSchema *schema,
 	      const struct ArrowArray *array, struct error *err);

@@ -27,7 +27,7 @@ from pagetape.schemas.tape import Tape
 from pagetape.tapes.machine import topology
 
 # Tables beside the snapshot that the run takes as input.
-INPUT = ("reclaim", "compaction", "new_limit")
+INPUT = ("reclaim", "compaction", "new_limit", "stamp")
 
 # Decisions in words, and their totals: recorded, exact and unknown decisions.
 DECISIONS = (

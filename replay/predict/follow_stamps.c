@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The state of a PCP and its zone that the recorder read before a refill or drain. */
+#include "predict.h"
+
+#include "model/min_max.h"
+
+/* The flags of the zone become the recorded ones; `row` gets those that differed. */
+static void follow_zone(struct validate *v, const struct stamp *s, struct inferred *row)
+{
+	struct zone *zone = &v->m->zones[s->zone];
+
+	if (zone->below_high != s->below_high) {
+		zone->below_high = row->below_high = s->below_high;
+		row->fields |= FIELD_BELOW_HIGH;
+	}
+	if (zone->reclaim_active != s->reclaim_active) {
+		zone->reclaim_active = row->reclaim_active = s->reclaim_active;
+		row->fields |= FIELD_RECLAIM_ACTIVE;
+	}
+}
+
+void follow_count(struct validate *v, struct pcp *pcp, int count)
+{
+	while (pcp->count > count && take_proved(v, pcp))
+		;
+}
+
+/*
+ * The PCP with the pages and limits of a stamp. The model's PCP may have pages too many, which
+ * nothing has shown elsewhere so far; then its high and the limits of it are as many pages higher.
+ */
+static struct pcp recorded_pcp(const struct pcp *pcp, const struct stamp *s)
+{
+	struct pcp recorded = *pcp;
+
+	recorded.count = s->count;
+	recorded.high -= pcp->count - s->count;
+	recorded.high_min = s->high_min;
+	recorded.high_max = s->high_max;
+	recorded.batch = s->batch;
+	return recorded;
+}
+
+/* The reverse: the model's PCP gets the tuning and the limits of such a one. */
+static void take_over(struct pcp *pcp, const struct pcp *recorded)
+{
+	int more = pcp->count - recorded->count, count = pcp->count;
+
+	*pcp = *recorded;
+	pcp->count = count;
+	pcp->high += more;
+	pcp->high_min += more;
+	pcp->high_max += more;
+}
+
+/* Write the tuning of a PCP that differs from what it was. */
+static void emit_change(struct validate *v, const struct pcp *pcp, const struct pcp *before,
+			struct inferred row)
+{
+	if (pcp->high != before->high) {
+		row.high = pcp->high;
+		row.fields |= FIELD_HIGH;
+	}
+	if (pcp->alloc_factor != before->alloc_factor) {
+		row.alloc_factor = pcp->alloc_factor;
+		row.fields |= FIELD_ALLOC_FACTOR;
+	}
+	if (pcp->free_count != before->free_count) {
+		row.free_count = pcp->free_count;
+		row.fields |= FIELD_FREE_COUNT;
+	}
+	if (pcp->free_factor != before->free_factor) {
+		row.free_factor = pcp->free_factor;
+		row.fields |= FIELD_FREE_FACTOR;
+	}
+	if (row.fields)
+		emit_tuning(v, pcp, row);
+}
+
+/* Whether a refill makes the recorded state of this one. */
+static bool refill_makes(const struct model *m, const struct zone *zone, struct pcp pcp,
+			 const struct stamp *s, int order)
+{
+	pcp_refill_size(m, zone, &pcp, order);
+	return pcp.high == s->high && pcp.alloc_factor == s->alloc_factor;
+}
+
+/*
+ * nr_pcp_alloc has adapted high and alloc_factor already. The state before is the PCP's own, if
+ * that leads to the recorded one; else the next that does.
+ */
+static void find_before_refill(const struct model *m, const struct zone *zone, struct pcp *pcp,
+			       const struct stamp *s, int order)
+{
+	const int own = pcp->alloc_factor;
+	const int factors[] = {own, s->alloc_factor, s->alloc_factor - 1};
+
+	for (int i = 0; i < 3; i++) {
+		const int pages = order ? s->batch : s->batch << max_int(factors[i], 0);
+		const int highs[] = {pcp->high, s->high, s->high - pages};
+
+		for (int j = 0; j < 3 && factors[i] >= 0; j++) {
+			struct pcp guess = *pcp;
+
+			guess.alloc_factor = (uint8_t)factors[i];
+			guess.high = highs[j];
+			if (!refill_makes(m, zone, guess, s, order))
+				continue;
+			pcp->alloc_factor = guess.alloc_factor;
+			pcp->high = guess.high;
+			return;
+		}
+	}
+	pcp->alloc_factor = s->alloc_factor;
+	pcp->high = s->high;
+}
+
+int follow_refill(struct validate *v, struct pcp *pcp, const struct stamp *s, int order)
+{
+	const struct zone *zone = &v->m->zones[s->zone];
+	struct inferred row = {0};
+	struct pcp before, recorded;
+	int size;
+
+	follow_zone(v, s, &row);
+	follow_count(v, pcp, s->count);
+	before = *pcp;
+	recorded = recorded_pcp(pcp, s);
+	recorded.free_count = s->free_count;
+	recorded.free_factor = s->free_factor;
+	if (v->m->kernel->pcp_tuning == PCP_AUTO)
+		find_before_refill(v->m, zone, &recorded, s, order);
+	else
+		recorded.high = s->high;
+	take_over(pcp, &recorded);
+	emit_change(v, pcp, &before, row);
+	size = pcp_refill_size(v->m, zone, &recorded, order);
+	take_over(pcp, &recorded);
+	return size;
+}
+
+/* Whether a free, whose page is on its list, makes the recorded state of this one. */
+static bool free_makes(const struct model *m, const struct zone *zone, struct pcp pcp,
+		       const struct stamp *s, int order)
+{
+	pcp.count = s->count;
+	pcp_overflow(m, zone, &pcp, order);
+	return pcp.high == s->high && pcp.free_count == s->free_count &&
+	       pcp.free_factor == s->free_factor;
+}
+
+/* The same for nr_pcp_high and nr_pcp_free. */
+static void find_before_free(const struct model *m, const struct zone *zone, struct pcp *pcp,
+			     const struct stamp *s, int order)
+{
+	const int counts[] = {pcp->free_count, s->free_count - (1 << order), s->free_count};
+	const int factors[] = {pcp->free_factor, s->free_factor, s->free_factor - 1};
+
+	for (int i = 0; i < 3; i++) {
+		const int highs[] = {pcp->high, s->high,
+				     s->high + max_int(s->free_count, s->batch)};
+
+		for (int j = 0; j < 3 && counts[i] >= 0 && factors[i] >= 0; j++) {
+			struct pcp guess = *pcp;
+
+			guess.free_count = counts[i];
+			guess.free_factor = (uint8_t)factors[i];
+			guess.high = highs[j];
+			if (!free_makes(m, zone, guess, s, order))
+				continue;
+			pcp->free_count = guess.free_count;
+			pcp->free_factor = guess.free_factor;
+			pcp->high = guess.high;
+			return;
+		}
+	}
+	pcp->free_count = max_int(s->free_count - (1 << order), 0);
+	pcp->free_factor = s->free_factor;
+	pcp->high = s->high;
+}
+
+int follow_free(struct validate *v, struct pcp *pcp, const struct stamp *s, int order, uint64_t at)
+{
+	const struct zone *zone = &v->m->zones[s->zone];
+	struct inferred row = {.at = at};
+	struct stamp earlier = *s; /* before the page of the free joins its list */
+	struct pcp before, recorded;
+
+	earlier.count -= 1 << order;
+	follow_zone(v, s, &row);
+	follow_count(v, pcp, earlier.count);
+	before = *pcp;
+	recorded = recorded_pcp(pcp, &earlier);
+	recorded.count = s->count;
+	if (v->m->kernel->pcp_tuning == PCP_FIXED)
+		recorded.high = s->high;
+	else
+		find_before_free(v->m, zone, &recorded, s, order);
+	recorded.count = earlier.count;
+	take_over(pcp, &recorded);
+	emit_change(v, pcp, &before, row);
+	recorded.count = s->count;
+	return pcp_overflow(v->m, zone, &recorded, order);
+}
+
+int follow_decay(struct validate *v, struct pcp *pcp, const struct stamp *s, uint64_t at)
+{
+	struct pcp recorded, lowered;
+
+	follow_count(v, pcp, s->count);
+	recorded = lowered = recorded_pcp(pcp, s);
+	pcp_decay(v->m, &lowered);
+	if (lowered.high != s->high)
+		emit_tuning(v, pcp,
+			    (struct inferred){.at = at - 1,
+					      .fields = FIELD_HIGH,
+					      .high = high_before_decay(s->high) + pcp->count -
+						      s->count});
+	recorded.high = s->high;
+	take_over(pcp, &recorded);
+	return max_int(s->count - s->high, 0);
+}
+
+/* The row after the last event of an event's CPU. */
+static uint64_t since_last(const struct validate *v, const struct window_event *event)
+{
+	uint64_t last = v->whereabouts.ran[event->cpu];
+
+	return last ? last + 1 : 0;
+}
+
+void follow_stamps(struct validate *v, const struct window_event *event)
+{
+	const struct stamp *s =
+		stamp_of(&v->run.load.stamps, event->cpu, since_last(v, event), event->at);
+	struct inferred row = {0};
+
+	if (!s || !rule_is_on(RULE_stamps))
+		return;
+	follow_zone(v, s, &row);
+	if (row.fields)
+		emit_tuning(v, zone_pcp(v->m, &v->m->zones[s->zone], event->cpu), row);
+}
+
+bool is_stamped(const struct validate *v, const struct window_event *event)
+{
+	const struct stamps *s = &v->run.load.stamps;
+
+	return s->nr && event->at >= s->rows[0].at && event->at <= s->rows[s->nr - 1].at &&
+	       rule_is_on(RULE_stamps);
+}
+
+const struct stamp *stamp_before(const struct validate *v, const struct zone *zone,
+				 const struct window_event *earlier,
+				 const struct window_event *event, int kind)
+{
+	uint64_t since = earlier ? earlier->at + 1 : since_last(v, event);
+	const struct stamp *s = stamp_of(&v->run.load.stamps, event->cpu, since, event->at);
+
+	if (!s || s->kind != kind || s->zone != zone->number || !rule_is_on(RULE_stamps))
+		return NULL;
+	return s;
+}

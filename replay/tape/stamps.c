@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stamps.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* The number of a zone, or -1. */
+static int find_zone(const struct model *m, int node, int type)
+{
+	for (int z = 0; z < m->nr_zones; z++)
+		if (m->zones[z].node == node && m->zones[z].type == type)
+			return z;
+	return -1;
+}
+
+/* A number of pages; 0 where the kernel has no such value. */
+static int32_t pages(const uint8_t *valid, const uint32_t *column, size_t i)
+{
+	return is_valid(valid, i) && column[i] <= INT32_MAX ? (int32_t)column[i] : 0;
+}
+
+static struct stamp read_row(const struct stamp_columns *c, size_t i, uint16_t zone)
+{
+	return (struct stamp){
+		.at = c->at[i],
+		.zone = zone,
+		.kind = c->kind[i],
+		.below_high = is_valid(c->below_high_valid, i) && c->below_high[i],
+		.reclaim_active = c->reclaim_active[i],
+		.count = pages(c->count_valid, c->count, i),
+		.high = pages(c->high_valid, c->high, i),
+		.high_min = pages(c->high_min_valid, c->high_min, i),
+		.high_max = pages(c->high_max_valid, c->high_max, i),
+		.batch = pages(c->batch_valid, c->batch, i),
+		.free_count = is_valid(c->free_count_valid, i) ? c->free_count[i] : 0,
+		.alloc_factor = is_valid(c->alloc_factor_valid, i) ? c->alloc_factor[i] : 0,
+		.free_factor = is_valid(c->free_factor_valid, i) ? (uint8_t)c->free_factor[i] : 0,
+	};
+}
+
+static int make_room(struct stamps *s, const struct model *m, size_t rows, struct error *err)
+{
+	size_t room = s->nr + rows, cpus = (size_t)m->nr_cpus;
+	struct stamp *more;
+
+	if (!s->coming)
+		s->coming = calloc(cpus, sizeof(*s->coming));
+	if (!s->last)
+		s->last = calloc(cpus, sizeof(*s->last));
+	if (!s->coming || !s->last || room > UINT32_MAX - 1)
+		return fail(err, ENOMEM, "no memory for %zu stamps", room);
+	more = realloc(s->rows, room * sizeof(*more));
+	if (!more)
+		return fail(err, ENOMEM, "no memory for %zu stamps", room);
+	s->rows = more;
+	s->room = room;
+	return 0;
+}
+
+int stamps_load(struct stamps *s, const struct model *m, const struct stamp_columns *columns,
+		size_t rows, uint64_t first, struct error *err)
+{
+	int ret = rows ? make_room(s, m, rows, err) : 0;
+
+	for (size_t i = 0; i < rows && !ret; i++) {
+		int zone = find_zone(m, columns->node[i], columns->zone[i]);
+		int cpu = columns->cpu[i];
+
+		if (columns->at[i] < first || zone < 0 || cpu >= m->nr_cpus)
+			continue;
+		if (s->nr && columns->at[i] < s->rows[s->nr - 1].at)
+			return fail(err, EINVAL, "stamp: row %zu goes back from event %llu to %llu",
+				    s->nr, (unsigned long long)s->rows[s->nr - 1].at,
+				    (unsigned long long)columns->at[i]);
+		s->rows[s->nr++] = read_row(columns, i, (uint16_t)zone);
+		if (s->last[cpu])
+			s->rows[s->last[cpu] - 1].later = (uint32_t)s->nr;
+		else
+			s->coming[cpu] = (uint32_t)s->nr;
+		s->last[cpu] = (uint32_t)s->nr;
+	}
+	return ret;
+}
+
+void stamps_free(struct stamps *s)
+{
+	free(s->rows);
+	free(s->coming);
+	free(s->last);
+}
+
+const struct stamp *stamp_of(const struct stamps *s, int cpu, uint64_t since, uint64_t at)
+{
+	const struct stamp *found = NULL;
+
+	if (!s->nr)
+		return NULL;
+	for (uint32_t i = s->coming[cpu]; i && s->rows[i - 1].at <= at; i = s->rows[i - 1].later)
+		if (s->rows[i - 1].at >= since)
+			found = &s->rows[i - 1];
+	return found;
+}
+
+void stamps_ran(struct stamps *s, int cpu, uint64_t at)
+{
+	uint32_t *i = &s->coming[cpu];
+
+	while (*i && s->rows[*i - 1].at <= at)
+		*i = s->rows[*i - 1].later;
+}

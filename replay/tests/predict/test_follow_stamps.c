@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The state that the recorder read before refills and drains, beside the same tape without it. */
+#include "short_tape.h"
+#include "tape/stamps.h"
+
+#include <errno.h>
+
+#define WITH(s)      .stamps = s, .nr_stamps = COUNT(s)
+#define REFILL(...)  {.kind = STAMP_KIND_REFILL, __VA_ARGS__}
+#define DRAINED(...) {.kind = STAMP_KIND_DRAIN, __VA_ARGS__}
+
+static struct accuracy_count sizes_of_drains(const struct validate *v)
+{
+	return decision_count(v, DECISION_DRAIN_SIZE);
+}
+
+static void a_stamp_shows_that_reclaim_has_begun(void)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	static const struct row events[] = {
+		FREE(0, 512, 0),           FREE(0, 514, 0),           FREE(0, 516, 0),
+		FREE(0, 518, 0),           DRAIN(0, 512, 0, MOVABLE), DRAIN(0, 514, 0, MOVABLE),
+		DRAIN(0, 516, 0, MOVABLE),
+	};
+	static const struct stamped stamps[] = {DRAINED(.at = 4, .count = 4, .high = 8,
+							.high_min = 8, .high_max = 8, .batch = 1,
+							.free_count = 4, .reclaim_active = true)};
+	struct validate *v = VALIDATED(chunks, events);
+
+	check(sizes_of_drains(v).nr == 1 && !sizes_of_drains(v).exact);
+	validate_free(v);
+	v = VALIDATED(chunks, events, WITH(stamps));
+	check(sizes_of_drains(v).nr == 1 && sizes_of_drains(v).exact == 1);
+	check(validate_model(v)->zones[0].reclaim_active);
+	validate_free(v);
+}
+
+/* The refill of a list with batch 4, of twice that: alloc_factor was 1, and is 2 after it. */
+static void a_stamp_shows_the_scale_of_a_refill(void)
+{
+	enum { SIZE = 8 };
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	static const struct stamped stamps[] = {REFILL(.at = 0, .high = 40, .high_min = 32,
+						       .high_max = 80, .batch = 4,
+						       .alloc_factor = 2)};
+	struct row events[SIZE + 1];
+	struct validate *v;
+
+	for (uint64_t i = 0; i < SIZE; i++)
+		events[i] = (struct row)ZONE_LOCKED(0, 2048 + i, 0, MOVABLE);
+	events[SIZE] = (struct row)ALLOC(0, 2048, 0, MOVABLE);
+	v = VALIDATED(chunks, events, .pcp_batch = 4, .pcp_high = 40);
+	check(!decision_count(v, DECISION_REFILL_SIZE).exact);
+	validate_free(v);
+	v = VALIDATED(chunks, events, .pcp_batch = 4, .pcp_high = 40, WITH(stamps));
+	check(all_exact(v, DECISION_REFILL_SIZE, 1));
+	check(validate_model(v)->pcps[0].alloc_factor == 2);
+	validate_free(v);
+}
+
+/* Two pages of one task, the second with a stamp: it begins a refill of its own. */
+static void a_stamp_parts_refills(void)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	static const struct row events[] = {
+		FREE(1, 512, 0),
+		ZONE_LOCKED(0, 2048, 0, MOVABLE),
+		ZONE_LOCKED(0, 2049, 0, MOVABLE),
+		ALLOC(0, 2049, 0, MOVABLE),
+	};
+	static const struct stamped stamps[] = {
+		REFILL(.at = 1, .high = 8, .high_min = 8, .high_max = 8, .batch = 1),
+		REFILL(.at = 2, .high = 8, .high_min = 8, .high_max = 8, .batch = 1),
+	};
+	struct validate *v = VALIDATED(chunks, events, WITH(stamps));
+
+	check(all_exact(v, DECISION_REFILL_SIZE, 2));
+	validate_free(v);
+}
+
+/* Frees whose count is one below the model's, which has not seen an entry leave. */
+static void a_list_with_fewer_pages_drains_as_much_later(void)
+{
+	enum { FREES = 9 };
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	static const struct stamped stamps[] = {DRAINED(.at = FREES, .count = 8, .high = 8,
+							.high_min = 8, .high_max = 8, .batch = 1,
+							.free_count = 9)};
+	struct row events[2 * FREES + 14];
+	struct validate *v;
+	size_t nr = 0;
+
+	for (uint64_t i = 0; i < FREES; i++)
+		events[nr++] = (struct row)FREE(0, 512 + 2 * i, 0);
+	for (uint64_t i = 1; i < 8; i++)
+		events[nr++] = (struct row)DRAIN(0, 512 + 2 * i, 0, MOVABLE);
+	v = validated(&(struct short_tape){.chunks = chunks,
+					   .nr_chunks = 1,
+					   .events = events,
+					   .nr_events = nr,
+					   .stamps = stamps,
+					   .nr_stamps = 1});
+	/* The eighth free should have drained, by the model's count. */
+	check(sizes_of_drains(v).nr == 2 && sizes_of_drains(v).exact == 1);
+	check(validate_model(v)->pcps[0].high == 9 && validate_model(v)->pcps[0].count == 1);
+	validate_free(v);
+}
+
+static void rows_out_of_order_are_refused(void)
+{
+	static const struct stamped stamps[] = {DRAINED(.at = 2), DRAINED(.at = 1)};
+	struct stamps loaded = {0};
+	const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	const struct row events[] = {FREE(0, 512, 0)};
+	struct validate *v = VALIDATED(chunks, events);
+	uint64_t at[] = {stamps[0].at, stamps[1].at};
+	uint16_t zeros[2] = {0};
+	uint8_t kinds[2] = {STAMP_KIND_DRAIN, STAMP_KIND_DRAIN}, zones[2] = {ZONE_DMA, ZONE_DMA};
+	uint32_t numbers[2] = {0};
+	uint8_t none[1] = {0};
+	const struct stamp_columns columns = {
+		.cpu = zeros,
+		.at = at,
+		.kind = kinds,
+		.node = zeros,
+		.zone = zones,
+		.count = numbers,
+		.count_valid = none,
+		.high = numbers,
+		.high_valid = none,
+		.high_min = numbers,
+		.high_min_valid = none,
+		.high_max = numbers,
+		.high_max_valid = none,
+		.batch = numbers,
+		.batch_valid = none,
+		.free_count = zeros,
+		.free_count_valid = none,
+		.free_factor = zeros,
+		.free_factor_valid = none,
+		.alloc_factor = kinds,
+		.alloc_factor_valid = none,
+		.below_high = kinds,
+		.below_high_valid = none,
+		.reclaim_active = kinds,
+	};
+	struct error err;
+
+	check(stamps_load(&loaded, validate_model(v), &columns, 2, 0, &err) == -EINVAL);
+	stamps_free(&loaded);
+	validate_free(v);
+}
+
+int main(void)
+{
+	a_stamp_shows_that_reclaim_has_begun();
+	a_stamp_shows_the_scale_of_a_refill();
+	a_stamp_parts_refills();
+	a_list_with_fewer_pages_drains_as_much_later();
+	rows_out_of_order_are_refused();
+	return 0;
+}
