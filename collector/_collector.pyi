@@ -75,6 +75,49 @@ class DatReader(Source):
         bad: Sequence[DatPage],
     ) -> None: ...
 
+class Found(NamedTuple):
+    """What ForeignReader finds in a file; None where the file lacks it."""
+
+    kind: str  # one of ftrace, trace-cmd report, perf script, perf.data, Perfetto
+    kernel: str | None
+    host: str | None
+    arch: str | None
+    clock: str | None
+    command: str | None  # of the recorder
+    cpus: int
+    counts_loss: bool  # the file would show that events were lost
+    overwritten: int | None  # events lost before the first one, of all CPUs
+    without_cpu: bool
+    without_pid: bool
+    without_time: bool
+    in_us: bool  # no time is finer than a microsecond
+    has_stacks: bool  # which are left out
+    sample_period: int  # one event of so many; 0: unknown
+    unknown_flag: str | None  # a name in gfp flags that is none
+
+class ForeignReader(Source):
+    """The trace file of another tool; its content decides the format.
+
+    The first pass over the file takes long and releases the GIL. `begin` starts the second one; all
+    but `found` is for the time after it. A file that shrinks ends this process: use it by way of
+    ForeignFile.
+    """
+
+    def __init__(self, path: str) -> None: ...
+    @property
+    def found(self) -> Found: ...
+    def begin(
+        self,
+        migratetypes: Sequence[str],
+        groups: Sequence[tuple[str, str]],
+        bits: Sequence[str],
+    ) -> None:
+        """Start decoding with the names of the traced kernel.
+
+        `groups` are names of several gfp flags, as ("GFP_NOIO", "__GFP_DIRECT_RECLAIM|..."). `bits`
+        has the flag of each bit of a gfp_t, "" for none.
+        """
+
 class SpoolConfig(NamedTuple):
     """Where a Recorder puts raw sub-buffers on their way to the decoder.
 

@@ -215,6 +215,16 @@ class DatPage(namedtuple("DatPage", "instance cpu offset", module=__name__)):
         (<dat_page *>&memory[0]).cpu = -1
 
 
+FOREIGN = ("ftrace", "trace-cmd report", "perf script", "perf.data", "Perfetto")
+
+Found = namedtuple(
+    "Found",
+    "kind kernel host arch clock command cpus counts_loss overwritten without_cpu without_pid"
+    " without_time in_us has_stacks sample_period unknown_flag",
+    module=__name__,
+)
+
+
 cdef class DatReader(Source):
     cdef dat *dat
     cdef object loading
@@ -275,6 +285,89 @@ cdef class DatReader(Source):
         with nogil:
             dat_close(self.dat)
         self.dat = NULL
+
+
+cdef class ForeignReader(Source):
+    cdef foreign *foreign
+
+    def __init__(self, path):
+        cdef bytes name = os.fsencode(path)
+        cdef const char *c_name = name
+        cdef error err
+        cdef int ret
+        if self.foreign:
+            raise ValueError("opened before")
+        with nogil:
+            ret = foreign_open(&self.foreign, c_name, &err)
+        check(ret, &err)
+        self.source = foreign_source(self.foreign)
+
+    def __dealloc__(self):
+        foreign_close(self.foreign)
+
+    @property
+    def found(self):
+        self.opened()
+        cdef const foreign_facts_c *facts = foreign_facts(self.foreign)
+        return Found(
+            FOREIGN[facts.kind], text(facts.kernel), text(facts.host), text(facts.arch),
+            text(facts.clock), text(facts.command), facts.cpus, facts.counts_loss,
+            count(facts.overwritten), facts.without_cpu, facts.without_pid, facts.without_time,
+            facts.in_us, facts.has_stacks, facts.sample_period, text(facts.unknown_flag),
+        )
+
+    def begin(self, migratetypes, groups, bits):
+        cdef Names names = Names(migratetypes)
+        cdef list texts = [(os.fsencode(name), os.fsencode(of)) for name, of in groups]
+        cdef list flags = [os.fsencode(flag) for flag in bits]
+        cdef gfp_group *c_groups = <gfp_group *>malloc((len(texts) + 1) * sizeof(gfp_group))
+        cdef foreign_names c
+        cdef error err
+        cdef int ret
+        if not c_groups:
+            raise MemoryError
+        self.opened()
+        for i, (name, of) in enumerate(texts):
+            c_groups[i] = gfp_group(name, of)
+        for i in range(32):
+            c.gfp_bits[i] = NULL
+            if i < len(flags) and flags[i]:
+                c.gfp_bits[i] = <char *>flags[i]
+        c.decoder = names.c
+        c.groups, c.nr_groups = c_groups, len(texts)
+        with nogil:
+            ret = foreign_begin(self.foreign, &c, &err)
+        free(c_groups)
+        check(ret, &err)
+
+    @property
+    def facts(self):
+        found = self.found
+        return {
+            "kernel": found.kernel,
+            "host": found.host,
+            "arch": found.arch,
+            "clock": found.clock,
+            "cpus": found.cpus,
+            "pageblock_order": self.pageblock_order(),
+            "gfp_bits": self.gfp_bits() if found.kind == "perf.data" else None,
+            "instances": [""],
+        }
+
+    @property
+    def kallsyms(self):
+        return ""
+
+    @property
+    def bad_records(self):
+        self.opened()
+        return foreign_bad_records(self.foreign)
+
+    def close(self):
+        self.source = NULL
+        with nogil:
+            foreign_close(self.foreign)
+        self.foreign = NULL
 
 
 cdef dict task_row(tasks_c *tasks, int32_t pid):

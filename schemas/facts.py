@@ -96,6 +96,15 @@ def _private(value: Any) -> bool:
     return isinstance(value, dict) and value.get("names") in ("hash", "drop")
 
 
+def _import(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("of"), str)
+        and _texts(value.get("limits"))
+        and type(value.get("counts_loss")) is bool
+    )
+
+
 # The check of each known fact. A fact that is None counts as absent.
 _KNOWN: dict[str, Callable[[Any], bool]] = {
     "arch": _text,
@@ -114,6 +123,7 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
     "event_set": _text,
     "no_stamps": _text,
     "skipped_events": _texts,
+    "import": _import,
     "instances": _texts,
     "migratetypes": _texts,
     "private": _private,

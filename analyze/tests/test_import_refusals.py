@@ -82,26 +82,6 @@ def refused(said: Said) -> str:
 # Files that are no trace.dat.
 
 FOREIGN: dict[str, tuple[bytes, str, str]] = {
-    "ftrace": (
-        b"# tracer: nop\n#\n   cc-5972    [006] ....  7971.248176: mm_compaction_begin: x=1\n",
-        "the text of a trace",
-        "trace-cmd extract",
-    ),
-    "ftrace without its head": (
-        b"           <...>-15233   [000] d..1.   967.785900: mm_page_alloc: pfn=0x257400 order=9\n",
-        "the text of a trace",
-        "trace-cmd extract",
-    ),
-    "trace-cmd report": (
-        b"cpus=4\n  cc-1 [000] 7.248176: mm_page_free: x\n",
-        "trace-cmd report",
-        "",
-    ),
-    "perf script": (
-        b"  python3 27275 [000]   576.912056:         kmem:mm_page_alloc: pfn=0x290484 order=0\n",
-        "perf script",
-        "trace-cmd record",
-    ),
     "perf.data": (b"PERFILE2" + bytes(100), "a perf.data file", "trace-cmd record"),
     "dmesg": (
         b"[  141.164242] cc1: page allocation failure: order:4, mode:0x40dc0\n",
@@ -138,7 +118,7 @@ def test_a_foreign_file_is_named_with_the_next_step(
     path = tmp_path / "given"
     path.write_bytes(content)
     said = refused(pagetape("import", path, "-o", tmp_path / "t.tape"))
-    assert f"{path}: not a trace.dat file, but " in said
+    assert f"{path}: not a trace, but " in said
     assert name in said and step in said
     assert not (tmp_path / "t.tape").exists()
 
@@ -155,11 +135,65 @@ def test_texts_of_others_are_recognised() -> None:
     for name, kind in kinds.items():
         data = (SHARED / "public" / name).read_bytes()
         assert kind_of(data, len(data)).what.startswith(kind), name
+        assert (kind_of(data, len(data)).next is None) == ("dmesg" not in name)
     messages = sorted((SHARED / "messages").glob("*.txt"))
     for path in messages:
         data = path.read_bytes()
         assert kind_of(data, len(data)).what == "a log of kernel messages", path.name
     assert len(messages) > 20
+
+
+# Texts of traces.
+
+FTRACE = (
+    "# tracer: nop\n#\n"
+    "   cc-5972    [006] ....  7971.248176: mm_page_alloc: page=00000000ea63dfde pfn=0x5e4454"
+    " order=1 migratetype=1 gfp_flags=GFP_KERNEL|__GFP_COMP\n"
+    "   cc-5972    [006] ....  7971.248276: mm_page_free: page=00000000ea63dfde pfn=0x5e4454"
+    " order=1\n"
+)
+
+
+def test_every_report_says_what_a_text_lacks(tmp_path: Path, pagetape: Run) -> None:
+    text, tape = tmp_path / "trace.txt", tmp_path / "t.tape"
+    text.write_text(FTRACE)
+    said = pagetape("import", text, "-o", tape)
+    assert said.status == 0 and "2 events" in said.out and "lost: unknown" in said.out
+    for words in (("info", tape), ("report", "alloc.by_order", tape)):
+        line = absent(pagetape, *words)[0]
+        assert line.startswith("made from a text of ftrace: it does not show lost events")
+        for what in ("microseconds", "--kernel-release", "names of migratetypes", "--proc"):
+            assert what in line
+    assert json.loads(pagetape("info", tape, "--json").out)["lost"] is None
+    assert "made from a text of ftrace" in pagetape("diagnose", tape, "--json").out
+
+
+def test_what_is_given_to_the_import_is_no_longer_missing(
+    proc: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    text, tape = tmp_path / "trace.txt", tmp_path / "t.tape"
+    text.write_text(FTRACE.replace("0x5e4454", "0x4454").replace("[006]", "[002]"))
+    said = pagetape("import", text, "--proc", proc, "-o", tape)
+    assert said.status == 0, said.err
+    line = absent(pagetape, "info", tape)[0]
+    assert "lost events" in line and "--proc" not in line and "--kernel-release" not in line
+    assert Tape(tape).facts["kernel"].startswith("6.1.")
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="needs the shared data")
+@pytest.mark.parametrize(
+    ("name", "events"),
+    [
+        ("order-filter.trace.txt", 388),
+        ("perf-script-kmem.txt", 400),
+        ("ftrace-dmabuf-order4.txt", 4),
+    ],
+)
+def test_public_texts_are_imported(name: str, events: int, tmp_path: Path, pagetape: Run) -> None:
+    said = pagetape("import", SHARED / "public" / name, "-o", tmp_path / "t.tape")
+    assert said.status == 0 and f"{events} events" in said.out
+    lines = absent(pagetape, "info", tmp_path / "t.tape")
+    assert any("order 0 among 388" in line for line in lines) == (events == 388)
 
 
 # Directories of copies.

@@ -195,7 +195,7 @@ def test_the_kernels_own_threads_keep_their_names(
     [
         (("--private", "rot13"), 2, "'rot13' is not one of"),
         ((), 2, "is already a finished tape"),
-        (("--private", "hash", "--kernel-release", "6.1"), 2, "are for FILE.dat"),
+        (("--private", "hash", "--kernel-release", "6.1"), 2, "are for FILE"),
     ],
 )
 def test_a_tape_cannot_be_imported_otherwise(

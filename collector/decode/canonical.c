@@ -112,9 +112,11 @@ static const char *const gfp_alias[][2] = {
 	{"SKIP_KASAN_POISON", "SKIP_KASAN"}, /* before 6.4 */
 };
 
-static uint32_t gfp_bit_by_name(const char *name)
+uint32_t canonical_gfp_by_name(const char *name)
 {
 	name += strncmp(name, "__", 2) ? 0 : 2;
+	if (strncmp(name, "GFP_", 4))
+		return 0;
 	name += strlen("GFP_");
 	for (size_t i = 0; i < sizeof(gfp_alias) / sizeof(gfp_alias[0]); i++)
 		if (!strcmp(name, gfp_alias[i][0]))
@@ -132,7 +134,7 @@ static void set_gfp(struct canonical *c)
 
 		if (!c->gfp_name[bit][0])
 			continue;
-		canonical = gfp_bit_by_name(c->gfp_name[bit]);
+		canonical = canonical_gfp_by_name(c->gfp_name[bit]);
 		if (!canonical) /* a combination that is one bit, or a future name */
 			continue;
 		c->gfp_known = true;

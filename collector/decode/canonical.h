@@ -32,6 +32,9 @@ void canonical_init(struct canonical *c, struct tep_handle *tep, int nr_migratet
 /* The zone of a name, case ignored, or NOT_CANONICAL. */
 uint8_t canonical_zone_by_name(const char *name, size_t length);
 
+/* The bit of a flag's name, "__GFP_IO" or "GFP_IO", also a former name; 0 if it has none. */
+uint32_t canonical_gfp_by_name(const char *name);
+
 static inline uint8_t canonical_migratetype(const struct canonical *c, uint32_t number)
 {
 	return c->migratetype[number < NOT_CANONICAL ? number : NOT_CANONICAL];

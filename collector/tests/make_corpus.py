@@ -159,10 +159,33 @@ def writes() -> dict[str, bytes]:
     }
 
 
+FTRACE = """\
+# tracer: nop
+# entries-in-buffer/entries-written: 5/9   #P:2
+     <...>-5972    [001] d.h1.  7971.248176: mm_page_alloc: page=00000000ea63dfde pfn=0x5e4454\
+ order=1 migratetype=1 gfp_flags=GFP_KERNEL|__GFP_COMP|0x2000000
+CPU:0 [LOST 12 EVENTS]
+    sh-5   (  5) [000] ....  7971.248180: mm_compaction_finished: node=0 zone=Normal   order=4 ret=\
+complete
+    sh-5         0d..1   42us+: mm_page_alloc_extfrag: page=1 pfn=0x5e4400 alloc_order=0\
+ fallback_order=9 pageblock_order=9 alloc_migratetype=2 fallback_migratetype=1 fragmenting=0\
+ change_ownership=1
+    sh-5         [000] ....  7970.100000: sched_switch: prev_pid=5 ==> next_pid=6
+"""
+PERF_SCRIPT = """\
+# os release : 6.1.0-13-amd64
+  python3 27275 [000]   576.912056:         kmem:mm_page_free: page=0x290484 pfn=0x290484 order=0
+  python3 27275/27275 [001]   576.912057:    1 vmscan:mm_shrink_slab_start: f+0x0 0xff: nid: 0\
+ objects to shrink 5 gfp_flags GFP_KERNEL cache items 8 delta 1 total_scan 9 priority 12
+  python3 27275   576.912056:  workqueue:workqueue_execute_start: work struct 0x1: function a
+"""
+
+
 def main() -> None:
     """Write every input."""
     for name, inputs in (
         ("dat", dats()),
+        ("foreign", {"ftrace": FTRACE.encode(), "perf-script": PERF_SCRIPT.encode()}),
         ("formats", format_files()),
         ("kpageflags", page_flags()),
         ("ring", sub_buffers()),

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape import: turn a trace.dat or an unfinished tape into a tape."""
+"""pagetape import: turn a trace file or an unfinished tape into a tape."""
 
 from __future__ import annotations
 
 import errno
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,7 @@ from pagetape.commands import options
 
 if TYPE_CHECKING:
     from pagetape import proc_copies
+    from pagetape._collector import Source
     from pagetape.recording import capture
 
 
@@ -26,29 +27,28 @@ def import_dat(
     private: str | None = None,
     replace: bool = False,
 ) -> None:
-    """Make the tape `out` from the file `dat` and the snapshots in `proc`.
+    """Make the tape `out` from the trace file `dat` and the snapshots in `proc`.
 
     Raises TapeError if `proc` is of another machine or kernel, and OSError for an unreadable `dat`
     or a copy in `proc` that is none.
     """
     from pagetape import proc_agree
-    from pagetape.dat_file import DatFile
     from pagetape.numa_maps import parse
     from pagetape.recording import capture
-    from pagetape.recording.foreign import refuse_foreign
     from pagetape.recording.private import Veil
     from pagetape.recording.trace_places import PlacedEvents
     from pagetape.schemas.tape import TapeError
     from pagetape.tapes import output
 
     output.check_free(out, replace=replace, inputs=[dat])
-    refuse_foreign(dat)
     if proc:
         proc_agree.check(proc)
-    machine = proc.facts if proc else {}
-    source = DatFile(str(dat), machine.get("migratetypes", ()))
+    machine = capture.known(proc.facts if proc else {}, {"kernel": kernel})
+    source, lacking = _open(dat, machine)
     try:
-        facts = capture.known(machine, source.facts, {"kernel": kernel, "source": dat.name})
+        facts = capture.known(
+            machine, source.facts, lacking, {"kernel": kernel, "source": dat.name}
+        )
         if not kernel and machine.get("kernel", facts.get("kernel")) != facts.get("kernel"):
             raise TapeError(
                 errno.EINVAL,
@@ -80,6 +80,22 @@ def import_dat(
         source.close()
     if bad:
         console.report(f"{dat}: left out {answer.amount(bad, 'damaged record')}")
+
+
+def _open(dat: Path, machine: dict[str, Any]) -> tuple[Source, dict[str, Any]]:
+    """The source of a trace file, and the facts about what the file lacks."""
+    from pagetape.recording.foreign import is_foreign
+
+    migratetypes = machine.get("migratetypes", ())
+    if not is_foreign(dat):
+        from pagetape.dat_file import DatFile
+
+        return DatFile(str(dat), migratetypes), {}
+    from pagetape.foreign_file import ForeignFile
+    from pagetape.recording import import_limits
+
+    source = ForeignFile(str(dat), migratetypes, machine.get("kernel"))
+    return source, import_limits.facts_of(source.found, machine)
 
 
 def _release(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
@@ -141,7 +157,7 @@ def _made(
 
 
 @click.command("import")
-@click.argument("dat", metavar="FILE.dat|T.tape", type=options.PATH)
+@click.argument("dat", metavar="FILE|T.tape", type=options.PATH)
 @options.output
 @click.option(
     "--proc",
@@ -155,7 +171,7 @@ def _made(
     "kernel",
     metavar="R",
     callback=_release,
-    help="Release of the traced kernel, as uname -r prints it.  [default: that of FILE.dat or DIR]",
+    help="Release of the traced kernel, as uname -r prints it.  [default: that of FILE or DIR]",
 )
 @click.option(
     "--events",
@@ -174,14 +190,18 @@ def command(
     private: str | None,
     force: bool,
 ) -> None:
-    """Turn a trace.dat of trace-cmd, or an unfinished tape, into a tape.
+    """Turn a trace file, or an unfinished tape, into a tape.
+
+    FILE is a trace.dat of trace-cmd, or the text of a trace: of ftrace's files trace and trace_pipe,
+    of trace-cmd report, or of perf script. Its content decides, not its name. What a file lacks,
+    and for which question, is printed, stored in the tape, and shown under each report.
 
     DIR holds NAME.before and NAME.after for zoneinfo, pagetypeinfo, buddyinfo, vmstat,
     kpageflags, version, nodes and others, optionally compressed as .zst. before/NAME and
     proc/NAME are read as well. A replay needs zoneinfo, pagetypeinfo and kpageflags from before
     the trace; `validate` does without kpageflags. Files of another form or another machine are
-    refused. If the trace.dat does not contain its kernel release (`trace-cmd restore`
-    omits it), the release comes from DIR or --kernel-release; otherwise it is unknown. The file
+    refused. If FILE does not contain its kernel release (texts and `trace-cmd restore`
+    omit it), the release comes from DIR or --kernel-release; otherwise it is unknown. The file
     numa_maps holds the output of grep -H '' /proc/[0-9]*/numa_maps. With it, a replay knows the
     memory policies of the processes and need not guess them.
 
@@ -192,7 +212,7 @@ def command(
 
     --private makes a tape that you can publish: names of threads, control groups and the host
     are hashed with a key that is not stored, or dropped, and pfns are moved. The tape
-    replays like the original. The input is a trace.dat or a finished T.tape.
+    replays like the original. The input is FILE or a finished T.tape.
 
     --events zone leaves out what the per-CPU lists do by themselves. The result is the tape that
     `record --events zone` would have made: the tape is validated first, which shows the frees that
@@ -201,6 +221,7 @@ def command(
     \b
     Example:
       pagetape import trace.dat --proc snapshots/ -o base.tape
+      pagetape import trace.txt --kernel-release 6.1.0 -o base.tape
       pagetape import killed.tape -o base.tape
       pagetape import base.tape --private hash -o give-away.tape
       pagetape import base.tape --events zone -o zone.tape
@@ -213,7 +234,7 @@ def command(
     from pagetape.tapes.spool import Found
 
     if (dat.is_dir() or is_tape(dat)) and (directory or kernel):
-        raise click.UsageError(f"{dat} is a tape; --proc and --kernel-release are for FILE.dat")
+        raise click.UsageError(f"{dat} is a tape; --proc and --kernel-release are for FILE")
     proc = proc_copies.saved(directory) if directory else None
     if is_tape(dat) and Found.of(dat) is None and Tape(dat).complete:
         if private is None and events is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file is that is no trace.dat, recognised by its first bytes, and what works instead."""
+"""What a file is, recognised by its first bytes, and what works instead if no tape can be made."""
 
 from __future__ import annotations
 
@@ -18,23 +18,18 @@ _LINES = 400
 
 TRACE_DAT = b"\x17\x08Dtracing"
 _RECORD = "record with trace-cmd record -e kmem, or with pagetape record"
-_TEXT_LACKS = "the text lacks the formats of the events"
 
 
 class Kind(NamedTuple):
-    """One kind of file: what it is, and the next step."""
+    """One kind of file: what it is, and the next step; None: an import reads it."""
 
     what: str
-    next: str
+    next: str | None
 
 
-_FTRACE = Kind(
-    "the text of a trace (ftrace's trace file, or trace-cmd report)",
-    f"{_TEXT_LACKS}; import the trace.dat, or store the kernel's buffer with"
-    " trace-cmd extract -o trace.dat",
-)
+_FTRACE = Kind("the text of a trace (ftrace's trace file, or trace-cmd report)", None)
 _PERF_DATA = Kind("a perf.data file", f"pagetape does not read it; {_RECORD}")
-_PERF_SCRIPT = Kind("the output of perf script", f"{_TEXT_LACKS}; {_RECORD}")
+_PERF_SCRIPT = Kind("the output of perf script", None)
 _DMESG = Kind(
     "a log of kernel messages",
     "it has no events; while the failures happen, pagetape record or trace-cmd record -e kmem",
@@ -87,6 +82,8 @@ _TEXTS = (
     (r"# tracer: |# entries-in-buffer/|cpus=\d+$|trace-cmd version|version = [67]$", _FTRACE),
     (rf".+\s\d+(/\d+)?\s+\[\d+\]\s+{_STAMP}\s*[\w-]+:\w+:", _PERF_SCRIPT),
     (rf".+-\d+\s+(\(\s*[\d-]+\)\s+)?\[\d+\]\s.*{_STAMP}\s*\w+:", _FTRACE),
+    (rf"(.*\s)?{_STAMP}\s*(\d+\s+)?\w+:\w+:\s", _PERF_SCRIPT),
+    (rf"\s*.+-\d+ .*{_STAMP}\s*\w+:\s", _FTRACE),
     (
         r".*(page allocation (failure|stalls)|invoked oom-killer|Mem-Info:|Out of memory"
         r"|Killed process|free:\d+kB min:\d+kB"
@@ -155,22 +152,25 @@ def kind_of(data: bytes, size: int) -> Kind:
     return Kind("a text of an unknown kind", _RECORD)
 
 
-def refuse_foreign(path: Path) -> None:
-    """Raise TapeError that names what the file is, unless it may be a trace.dat.
+def is_foreign(path: Path) -> bool:
+    """Whether another reader than that of trace.dat files reads the file.
 
-    Files that are empty or cannot be read are left to the reader of trace.dat files.
+    Raises TapeError that names what the file is, if no reader does. Files that are empty or cannot
+    be read are left to the reader of trace.dat files.
     """
     try:
         # A FIFO would wait for a writer.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return
+        return False
     with os.fdopen(fd, "rb") as file:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode) or not status.st_size:
-            return
+            return False
         data = file.read(_HEAD)
     if data.startswith(TRACE_DAT) or TRACE_DAT.startswith(data):
-        return
+        return False
     kind = kind_of(data, status.st_size)
-    raise TapeError(errno.EINVAL, f"{path}: not a trace.dat file, but {kind.what}: {kind.next}")
+    if kind.next is not None:
+        raise TapeError(errno.EINVAL, f"{path}: not a trace, but {kind.what}: {kind.next}")
+    return True

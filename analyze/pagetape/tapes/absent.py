@@ -73,6 +73,8 @@ def _lines(tape: Tape, kinds: list[str]) -> list[str]:
         if row["unreadable"] and row["events"]
     ]
     found = ["; ".join(unreadable)] if unreadable else []
+    if (made := tape.facts.get("import")) and made["limits"]:
+        found.append(f"made from {made['of']}: {'; '.join(made['limits'])}")
     if not tape.num_rows("event"):
         return [
             *found,

@@ -36,6 +36,14 @@ def _tracepoints(tape: Tape) -> list[dict[str, Any]]:
     ]
 
 
+def _by_name(points: list[dict[str, Any]]) -> dict[str, int]:
+    """Events of each tracepoint; events of one name may have several formats."""
+    events: Counter[str] = Counter()
+    for point in points:
+        events[point["name"]] += point["events"]
+    return dict(events)
+
+
 def _snapshot(snapshots: list[dict[str, Any]], tape: Tape) -> str:
     """The source of the state at the start; exact only if all of the state is."""
     if not snapshots:
@@ -113,7 +121,7 @@ def summary(tape: Tape) -> dict[str, Any]:
         "cpus": tape.facts.get("cpus"),
         "nodes": len(tape.facts["nodes"]) if tape.facts.get("nodes") else None,
         "duration_s": duration_s(tape),
-        "events": {p["name"]: p["events"] for p in points},
+        "events": _by_name(points),
         "stored": stored,
         "lost": loss.total,
         "lost_by_cpu": loss.by_cpu,

@@ -92,6 +92,7 @@ class Loss:
             cpus = dict.fromkeys(cpus)  # the rings do not count what was switched off
         counts = [nr for nr in cpus.values() if nr is not None]
         whole = (tape.complete or closed) and not tape.cut_off and not tape.facts.get("deferred")
+        whole = whole and tape.facts.get("import", {}).get("counts_loss", True)
         total = sum(counts) if len(counts) == len(cpus) and whole else None
         known = sum(counts)
         seen = sum(row["events"] for row in tape.rows("tracepoint")) or tape.num_rows("event")

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an imported file lacks, and for which question: one clause for each thing.
+
+The clauses are facts of the tape. tapes/absent.py shows them under each report, beside what the
+events themselves show to be absent.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from pagetape.answer import amount
+
+if TYPE_CHECKING:
+    from pagetape._collector import Found
+
+_OF = {
+    "ftrace": "a text of ftrace",
+    "trace-cmd report": "a text of trace-cmd report",
+    "perf script": "a text of perf script",
+    "perf.data": "a perf.data file",
+    "Perfetto": "a Perfetto trace",
+}
+
+
+def facts_of(found: Found, machine: dict[str, Any]) -> dict[str, Any]:
+    """The facts of a tape that is made from such a file; `machine` has those of --proc."""
+    limits = [*_loss(found), *_events(found), *_times(found), *_names(found, machine)]
+    if "nodes" not in machine and "migratetypes" not in machine:
+        limits.append("no memory state (--proc): free pages, fragmentation and a replay need it")
+    of = _OF[found.kind]
+    return {"import": {"of": of, "limits": limits, "counts_loss": found.counts_loss}}
+
+
+def _loss(found: Found) -> list[str]:
+    if found.overwritten:
+        nr = amount(found.overwritten, "event")
+        return [f"{nr} before the first one were overwritten: counts are those of the rest"]
+    if not found.counts_loss:
+        return ["it does not show lost events: counts are lower limits"]
+    return []
+
+
+def _events(found: Found) -> list[str]:
+    limits = []
+    if filters := re.findall(r"--filter[= ]'?(.+?)'?(?= -|$)", found.command or ""):
+        limits.append(f"recorded with --filter {filters[0]}: other events are absent")
+    if found.sample_period > 1:
+        limits.append(
+            f"one event of {found.sample_period:,} was recorded: no page has its whole history,"
+            " and counts are shares"
+        )
+    if found.has_stacks:
+        limits.append("its stacks are left out: reports of stacks have no rows")
+    if found.without_cpu:
+        limits.append("no CPUs: all events count as CPU 0's, and per-CPU lists are unknown")
+    if found.without_pid:
+        limits.append("some events have no thread: they count as the idle thread's")
+    return limits
+
+
+def _times(found: Found) -> list[str]:
+    if found.without_time:
+        return ["its clock counts no time: durations and rates mean nothing"]
+    if found.in_us:
+        return ["times in microseconds: shorter durations are 0"]
+    return []
+
+
+def _names(found: Found, machine: dict[str, Any]) -> list[str]:
+    limits = []
+    if "kernel" not in machine and not found.kernel:
+        limits.append(
+            "no kernel release (--kernel-release): gfp flags are read as the newest kernel's, and"
+            " a replay guesses its rules"
+        )
+    if found.unknown_flag:
+        limits.append(f"gfp flag {found.unknown_flag} is unknown: requests lack it")
+    if "migratetypes" not in machine:
+        limits.append("no names of migratetypes (--proc): 4 and above are read as without CMA")
+    return limits

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * foreign_internal.h - what the readers of the formats share.
+ *
+ *   foreign.c        the file, the decoder and its thread
+ *   foreign_rings.c  what a reader tells of the file, and its records
+ *   text.c           texts
+ */
+#pragma once
+
+#include "decode/merge.h"
+#include "foreign.h"
+#include "shapes.h"
+
+#define NOTHING_LOST 0 /* before the next event of a ring */
+
+/* A part of the file whose events are in order of time. */
+struct part {
+	uint64_t begin, end; /* offsets */
+};
+
+/* The name of a thread. */
+struct comm {
+	int32_t pid; /* 0: free slot; pid 0 needs no name */
+	char comm[16];
+};
+
+struct foreign;
+
+/* The reader of one format. */
+struct reader {
+	/* The first pass: facts, rings, shapes or formats, parts. */
+	int (*survey)(struct foreign *f, struct error *err);
+	/* Between the passes: formats into f->source.tep. */
+	int (*begin)(struct foreign *f, const struct foreign_names *names, struct error *err);
+	/* The second pass, in a thread of its own. */
+	int (*decode)(struct foreign *f, struct error *err);
+	void (*close)(struct foreign *f);
+};
+
+struct foreign {
+	struct source source; /* first: see foreign_source */
+	const struct reader *reader;
+	void *own; /* of the reader */
+	const char *path;
+	const char *data; /* the file, mapped */
+	uint64_t size;
+	struct foreign_facts facts;
+	struct shapes *shapes; /* NULL for files with the kernel's formats */
+	uint64_t bad;
+
+	size_t nr_parts;
+	struct part *parts;
+
+	int32_t *ring_of;  /* by CPU, DECODER_CPUS of them: number of its ring, or -1 */
+	uint64_t *waiting; /* by ring: events lost before the next one */
+	uint64_t last_ts;
+
+	size_t nr_comms, comm_slots;
+	struct comm *comms; /* open addressing by pid */
+	pthread_t thread;
+	bool started;
+};
+
+extern const struct reader text_reader;
+
+/* The ring of a CPU, added if it is new; for the first pass. -ENOMEM, -EINVAL (no such CPU). */
+int foreign_see_cpu(struct foreign *f, int64_t cpu, struct error *err);
+
+/* The last name of a thread counts. -ENOMEM. */
+int foreign_see_comm(struct foreign *f, int64_t pid, const char *comm, size_t length,
+		     struct error *err);
+
+/* A part that the next one does not continue. -ENOMEM. */
+int foreign_add_part(struct foreign *f, uint64_t begin, struct error *err);
+
+/* Second pass: a record, in the merged order; as source_add. */
+int foreign_add(struct foreign *f, int cpu, uint64_t ts, const void *record, int size,
+		struct error *err);
+
+/* Events of a CPU were lost before its next one; UNKNOWN_COUNT of them if nothing counts them. */
+void foreign_lose(struct foreign *f, int64_t cpu, uint64_t events);
+
+/* What was lost before `to_ts` on a ring becomes a gap, if anything was. */
+int foreign_lose_now(struct foreign *f, size_t ring, uint64_t to_ts, struct error *err);
+
+/* The second pass is at this offset of the file. */
+void foreign_progress(struct foreign *f, uint64_t bytes_done);

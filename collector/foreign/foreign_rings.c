@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What each reader tells of its file: CPUs, threads, parts, records and losses. */
+#include "foreign_internal.h"
+#include "ring/subbuf.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	FIRST_COMMS = 1024,  /* slots, a power of two */
+	MAX_COMMS = 1 << 22, /* PID_MAX_LIMIT */
+};
+
+int foreign_see_cpu(struct foreign *f, int64_t cpu, struct error *err)
+{
+	struct source *s = &f->source;
+	struct ring *rings;
+	uint64_t *waiting;
+
+	if (cpu < 0 || cpu >= DECODER_CPUS)
+		return fail(err, EINVAL, "%s: damaged: CPU %lld", f->path, (long long)cpu);
+	if (f->ring_of[cpu] >= 0)
+		return 0;
+	rings = reallocarray(s->rings, s->nr_rings + 1, sizeof(*rings));
+	if (rings)
+		s->rings = rings;
+	waiting = reallocarray(f->waiting, s->nr_rings + 1, sizeof(*waiting));
+	if (waiting)
+		f->waiting = waiting;
+	if (!rings || !waiting)
+		return fail(err, ENOMEM, "no memory for %zu rings", s->nr_rings + 1);
+	waiting[s->nr_rings] = NOTHING_LOST;
+	rings[s->nr_rings] = (struct ring){
+		.cpu = (int)cpu,
+		.instance = "",
+		.overrun = UNKNOWN_COUNT,
+		.commit_overrun = UNKNOWN_COUNT,
+		.dropped = UNKNOWN_COUNT,
+		.bytes = UNKNOWN_COUNT,
+		.first_ts = UNKNOWN_COUNT,
+		.last_ts = UNKNOWN_COUNT,
+		.spool_peak = UNKNOWN_COUNT,
+		.spool_full = UNKNOWN_COUNT,
+	};
+	f->ring_of[cpu] = (int32_t)s->nr_rings++;
+	if (cpu >= f->facts.cpus)
+		f->facts.cpus = (int)cpu + 1;
+	return 0;
+}
+
+static struct comm *comm_slot(struct comm *comms, size_t slots, int32_t pid)
+{
+	size_t at = (size_t)pid * 2654435761u & (slots - 1);
+
+	while (comms[at].pid && comms[at].pid != pid)
+		at = (at + 1) & (slots - 1);
+	return &comms[at];
+}
+
+static int grow_comms(struct foreign *f, struct error *err)
+{
+	size_t slots = f->comm_slots ? 2 * f->comm_slots : FIRST_COMMS;
+	struct comm *comms = calloc(slots, sizeof(*comms));
+
+	if (!comms)
+		return fail(err, ENOMEM, "no memory for the names of %zu threads", f->nr_comms);
+	for (size_t i = 0; i < f->comm_slots; i++)
+		if (f->comms[i].pid)
+			*comm_slot(comms, slots, f->comms[i].pid) = f->comms[i];
+	free(f->comms);
+	f->comms = comms;
+	f->comm_slots = slots;
+	return 0;
+}
+
+int foreign_see_comm(struct foreign *f, int64_t pid, const char *comm, size_t length,
+		     struct error *err)
+{
+	struct comm *slot;
+
+	if (pid <= 0 || pid >= MAX_COMMS || !length || (length == 5 && !memcmp(comm, "<...>", 5)))
+		return 0;
+	if (2 * (f->nr_comms + 1) > f->comm_slots) {
+		int ret = grow_comms(f, err);
+
+		if (ret)
+			return ret;
+	}
+	slot = comm_slot(f->comms, f->comm_slots, (int32_t)pid);
+	length = length < sizeof(slot->comm) ? length : sizeof(slot->comm) - 1;
+	f->nr_comms += !slot->pid;
+	slot->pid = (int32_t)pid;
+	memcpy(slot->comm, comm, length);
+	slot->comm[length] = '\0';
+	return 0;
+}
+
+int foreign_add_part(struct foreign *f, uint64_t begin, struct error *err)
+{
+	struct part *parts = f->parts;
+
+	if (!(f->nr_parts & (f->nr_parts - 1))) { /* a power of two, or none: full */
+		parts = reallocarray(parts, f->nr_parts ? 2 * f->nr_parts : 1, sizeof(*parts));
+		if (!parts)
+			return fail(err, ENOMEM, "no memory for %zu parts", f->nr_parts);
+		f->parts = parts;
+	}
+	parts[f->nr_parts++] = (struct part){begin, begin};
+	return 0;
+}
+
+int foreign_lose_now(struct foreign *f, size_t ring, uint64_t to_ts, struct error *err)
+{
+	const struct ring *r = &f->source.rings[ring];
+	struct gap gap = {r->cpu, r->read ? r->last_ts : UNKNOWN_COUNT, to_ts, f->waiting[ring]};
+
+	if (f->waiting[ring] == NOTHING_LOST)
+		return 0;
+	f->waiting[ring] = NOTHING_LOST;
+	return source_lose(&f->source, gap, err);
+}
+
+int foreign_add(struct foreign *f, int cpu, uint64_t ts, const void *record, int size,
+		struct error *err)
+{
+	size_t number = (size_t)f->ring_of[cpu];
+	struct ring *ring = &f->source.rings[number];
+
+	/* Time does not go back on a tape. */
+	ts = ts > f->last_ts ? ts : f->last_ts;
+	f->last_ts = ts;
+	if (f->waiting[number] != NOTHING_LOST) {
+		int ret = foreign_lose_now(f, number, ts, err);
+
+		if (ret)
+			return ret;
+	}
+	if (!ring->read++)
+		ring->first_ts = ts;
+	ring->last_ts = ts;
+	return source_add(&f->source, cpu, ts, record, size, err);
+}
+
+void foreign_lose(struct foreign *f, int64_t cpu, uint64_t events)
+{
+	uint64_t *waiting;
+
+	if (cpu < 0 || cpu >= DECODER_CPUS || f->ring_of[cpu] < 0)
+		return;
+	waiting = &f->waiting[f->ring_of[cpu]];
+	if (*waiting == UNKNOWN_COUNT || events > MAX_COUNT || *waiting > MAX_COUNT)
+		*waiting = UNKNOWN_COUNT;
+	else
+		*waiting += events;
+}
+
+void foreign_progress(struct foreign *f, uint64_t bytes_done)
+{
+	if (f->size)
+		__atomic_store_n(&f->source.progress,
+				 (uint64_t)((double)bytes_done / (double)f->size * (1 << 20)),
+				 __ATOMIC_RELAXED);
+}
