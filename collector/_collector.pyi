@@ -92,7 +92,8 @@ class Found(NamedTuple):
     without_time: bool
     in_us: bool  # no time is finer than a microsecond
     has_stacks: bool  # which are left out
-    sample_period: int  # one event of so many; 0: unknown
+    is_sampled: bool  # perf recorded one event of many ...
+    sample_period: int | None  # ... of so many; None: the number varies
     unknown_flag: str | None  # a name in gfp flags that is none
 
 class ForeignReader(Source):

@@ -220,7 +220,7 @@ FOREIGN = ("ftrace", "trace-cmd report", "perf script", "perf.data", "Perfetto")
 Found = namedtuple(
     "Found",
     "kind kernel host arch clock command cpus counts_loss overwritten without_cpu without_pid"
-    " without_time in_us has_stacks sample_period unknown_flag",
+    " without_time in_us has_stacks is_sampled sample_period unknown_flag",
     module=__name__,
 )
 
@@ -313,7 +313,8 @@ cdef class ForeignReader(Source):
             FOREIGN[facts.kind], text(facts.kernel), text(facts.host), text(facts.arch),
             text(facts.clock), text(facts.command), facts.cpus, facts.counts_loss,
             count(facts.overwritten), facts.without_cpu, facts.without_pid, facts.without_time,
-            facts.in_us, facts.has_stacks, facts.sample_period, text(facts.unknown_flag),
+            facts.in_us, facts.has_stacks, facts.is_sampled, facts.sample_period or None,
+            text(facts.unknown_flag),
         )
 
     def begin(self, migratetypes, groups, bits):

@@ -82,7 +82,6 @@ def refused(said: Said) -> str:
 # Files that are no trace.dat.
 
 FOREIGN: dict[str, tuple[bytes, str, str]] = {
-    "perf.data": (b"PERFILE2" + bytes(100), "a perf.data file", "trace-cmd record"),
     "dmesg": (
         b"[  141.164242] cc1: page allocation failure: order:4, mode:0x40dc0\n",
         "kernel messages",

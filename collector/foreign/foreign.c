@@ -12,7 +12,7 @@ static void *decode_thread(void *arg)
 {
 	struct foreign *f = arg;
 	struct error err;
-	int ret = f->reader->decode(f, &err);
+	int ret = foreign_merge(f, &err);
 
 	for (size_t i = 0; i < f->source.nr_rings && !ret; i++)
 		ret = foreign_lose_now(f, i, UNKNOWN_COUNT, &err);
@@ -42,6 +42,14 @@ static int map(struct foreign *f, struct error *err)
 	return 0;
 }
 
+static const struct reader *reader_of(const struct foreign *f)
+{
+	if (f->size >= 8 && (!memcmp(f->data, "PERFILE2", 8) || !memcmp(f->data, "2ELIFREP", 8) ||
+			     !memcmp(f->data, "PERFFILE", 8)))
+		return &perf_reader;
+	return &text_reader;
+}
+
 int foreign_open(struct foreign **out, const char *path, struct error *err)
 {
 	struct foreign *f = calloc(1, sizeof(*f));
@@ -65,8 +73,9 @@ int foreign_open(struct foreign **out, const char *path, struct error *err)
 		ret = map(f, err);
 	}
 	if (!ret) {
-		f->reader = &text_reader;
+		f->reader = reader_of(f);
 		ret = f->reader->survey(f, err);
+		ret = ret ?: foreign_chain(f, err);
 	}
 	if (ret) {
 		foreign_close(f);
@@ -124,6 +133,8 @@ void foreign_close(struct foreign *f)
 	free(f->waiting);
 	free(f->ring_of);
 	free(f->parts);
+	free(f->cursors);
+	free(f->merge.heap);
 	free(f->comms);
 	if (f->data)
 		munmap((void *)f->data, f->size);

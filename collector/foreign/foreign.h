@@ -40,7 +40,8 @@ struct foreign_facts {
 	bool without_time;        /* the clock counts no time */
 	bool in_us;               /* no time is finer than a microsecond */
 	bool has_stacks;          /* which are left out */
-	uint64_t sample_period;   /* of perf: one event of so many; 1: every event */
+	bool is_sampled;          /* perf recorded one event of many ... */
+	uint64_t sample_period;   /* ... of so many; 0: the number varies */
 	const char *unknown_flag; /* a name in gfp flags that no kernel of this release has */
 };
 

@@ -3,8 +3,10 @@
  * foreign_internal.h - what the readers of the formats share.
  *
  *   foreign.c        the file, the decoder and its thread
- *   foreign_rings.c  what a reader tells of the file, and its records
+ *   foreign_merge.c  the parts of the file in one order
+ *   foreign_rings.c  CPUs, threads, records and losses
  *   text.c           texts
+ *   perf.c           perf.data
  */
 #pragma once
 
@@ -17,6 +19,22 @@
 /* A part of the file whose events are in order of time. */
 struct part {
 	uint64_t begin, end; /* offsets */
+	uint64_t first_ts, last_ts;
+	int32_t cpu;    /* of its events; 0 where parts have several CPUs */
+	int32_t stream; /* parts of a stream follow each other in time */
+};
+
+/* A place in a stream, at an event; after the last one it is not used. */
+struct cursor {
+	size_t number; /* of the stream */
+	size_t part, last_part;
+	const uint8_t *next, *end; /* the rest of the part */
+
+	/* The event, set by reader->next. */
+	uint64_t ts;
+	int cpu;
+	const void *data;
+	int size;
 };
 
 /* The name of a thread. */
@@ -31,10 +49,12 @@ struct foreign;
 struct reader {
 	/* The first pass: facts, rings, shapes or formats, parts. */
 	int (*survey)(struct foreign *f, struct error *err);
-	/* Between the passes: formats into f->source.tep. */
+	/* Between the passes, when the streams are known: formats into f->source.tep. */
 	int (*begin)(struct foreign *f, const struct foreign_names *names, struct error *err);
-	/* The second pass, in a thread of its own. */
-	int (*decode)(struct foreign *f, struct error *err);
+	/* The second pass, in a thread of its own: the next event of a part, false at its end. */
+	bool (*next)(struct foreign *f, struct cursor *c);
+	/* The event at `c`, in the merged order, for foreign_add. */
+	int (*add)(struct foreign *f, const struct cursor *c, struct error *err);
 	void (*close)(struct foreign *f);
 };
 
@@ -49,8 +69,12 @@ struct foreign {
 	struct shapes *shapes; /* NULL for files with the kernel's formats */
 	uint64_t bad;
 
-	size_t nr_parts;
+	size_t nr_parts; /* in the order of the file, then by stream */
 	struct part *parts;
+	size_t nr_streams;
+	struct cursor *cursors; /* one for each stream */
+	struct merge merge;
+	uint64_t bytes_done;
 
 	int32_t *ring_of;  /* by CPU, DECODER_CPUS of them: number of its ring, or -1 */
 	uint64_t *waiting; /* by ring: events lost before the next one */
@@ -62,7 +86,7 @@ struct foreign {
 	bool started;
 };
 
-extern const struct reader text_reader;
+extern const struct reader text_reader, perf_reader;
 
 /* The ring of a CPU, added if it is new; for the first pass. -ENOMEM, -EINVAL (no such CPU). */
 int foreign_see_cpu(struct foreign *f, int64_t cpu, struct error *err);
@@ -71,8 +95,24 @@ int foreign_see_cpu(struct foreign *f, int64_t cpu, struct error *err);
 int foreign_see_comm(struct foreign *f, int64_t pid, const char *comm, size_t length,
 		     struct error *err);
 
-/* A part that the next one does not continue. -ENOMEM. */
-int foreign_add_part(struct foreign *f, uint64_t begin, struct error *err);
+/*
+ * An event of the first pass, which begins at `begin`, before `end`. It continues the last part, or
+ * begins one if its time or its CPU does not fit. -ENOMEM.
+ */
+int foreign_see_event(struct foreign *f, uint64_t begin, uint64_t end, int cpu, uint64_t ts,
+		      struct error *err);
+
+/*
+ * After the first pass, before foreign_chain: what stands between the parts, from `begin` to `end`,
+ * belongs to them, too. Lost events may stand there.
+ */
+void foreign_cover(struct foreign *f, uint64_t begin, uint64_t end);
+
+/* After the first pass: the parts as streams. -ENOMEM. */
+int foreign_chain(struct foreign *f, struct error *err);
+
+/* The second pass. As source_add. */
+int foreign_merge(struct foreign *f, struct error *err);
 
 /* Second pass: a record, in the merged order; as source_add. */
 int foreign_add(struct foreign *f, int cpu, uint64_t ts, const void *record, int size,
@@ -83,6 +123,3 @@ void foreign_lose(struct foreign *f, int64_t cpu, uint64_t events);
 
 /* What was lost before `to_ts` on a ring becomes a gap, if anything was. */
 int foreign_lose_now(struct foreign *f, size_t ring, uint64_t to_ts, struct error *err);
-
-/* The second pass is at this offset of the file. */
-void foreign_progress(struct foreign *f, uint64_t bytes_done);

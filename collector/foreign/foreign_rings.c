@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What each reader tells of its file: CPUs, threads, parts, records and losses. */
+/* What each reader tells of its file: CPUs, threads, records and losses. */
 #include "foreign_internal.h"
 #include "ring/subbuf.h"
 
@@ -96,20 +96,6 @@ int foreign_see_comm(struct foreign *f, int64_t pid, const char *comm, size_t le
 	return 0;
 }
 
-int foreign_add_part(struct foreign *f, uint64_t begin, struct error *err)
-{
-	struct part *parts = f->parts;
-
-	if (!(f->nr_parts & (f->nr_parts - 1))) { /* a power of two, or none: full */
-		parts = reallocarray(parts, f->nr_parts ? 2 * f->nr_parts : 1, sizeof(*parts));
-		if (!parts)
-			return fail(err, ENOMEM, "no memory for %zu parts", f->nr_parts);
-		f->parts = parts;
-	}
-	parts[f->nr_parts++] = (struct part){begin, begin};
-	return 0;
-}
-
 int foreign_lose_now(struct foreign *f, size_t ring, uint64_t to_ts, struct error *err)
 {
 	const struct ring *r = &f->source.rings[ring];
@@ -153,12 +139,4 @@ void foreign_lose(struct foreign *f, int64_t cpu, uint64_t events)
 		*waiting = UNKNOWN_COUNT;
 	else
 		*waiting += events;
-}
-
-void foreign_progress(struct foreign *f, uint64_t bytes_done)
-{
-	if (f->size)
-		__atomic_store_n(&f->source.progress,
-				 (uint64_t)((double)bytes_done / (double)f->size * (1 << 20)),
-				 __ATOMIC_RELAXED);
 }

@@ -3,6 +3,7 @@
 #include "tables.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -300,17 +301,27 @@ static void print_fields(FILE *to, const struct tracepoint *t, uint64_t has)
 	}
 }
 
+/* The name with what libtraceevent takes: perf has events of its own, such as cpu-clock. */
+static void print_name(FILE *to, const char *name)
+{
+	fprintf(to, "name: %s", isdigit((unsigned char)*name) ? "_" : "");
+	for (; *name; name++)
+		fputc(isalnum((unsigned char)*name) ? *name : '_', to);
+	fputc('\n', to);
+}
+
 /* One format, in the form of the kernel's. */
 static void print_format(FILE *to, const struct tracepoint *t, const struct shape *shape,
 			 const struct numbering *n)
 {
+	print_name(to, t->name);
 	fprintf(to,
-		"name: %s\nID: %d\nformat:\n"
+		"ID: %d\nformat:\n"
 		"\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
 		"\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
 		"\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n"
 		"\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n",
-		t->name, shape->type);
+		shape->type);
 	print_fields(to, t, shape->has);
 	fprintf(to, "\nprint fmt: \"");
 	if (t->table == &event_table && t->kind == EVENT_KIND_ALLOC_EXTFRAG &&

@@ -11,25 +11,16 @@
 #include <string.h>
 
 enum {
-	MAX_PARTS = 1 << 16, /* later ones get the time of the line before them */
-	MAX_HEAD = 256,      /* bytes of a line of the header that are read */
-};
-
-/* A place in a part, at an event. */
-struct cursor {
-	const char *next, *end;
-	struct text_line line;
+	MAX_HEAD = 256, /* bytes of a line of the header that are read */
 };
 
 struct text {
 	struct gfp_words *gfp;
-	struct cursor *cursors; /* one for each part */
-	struct merge merge;
+	struct text_line *lines; /* by stream: the current one */
 	char *release, *host, *arch, *command;
 	char *gfp_names[32];
 	int pageblock_order;
 	bool of_trace_cmd, has_head;
-	uint64_t last_ts;
 };
 
 /* The line at `at`, up to its newline. False at the end, and at a line without one. */
@@ -143,11 +134,12 @@ static bool read_values(struct foreign *f, struct event_values *event, const str
 	return true;
 }
 
-static int see_event(struct foreign *f, struct text_line *line, const char *at, struct error *err)
+static int see_event(struct foreign *f, struct text_line *line, const char *at, const char *newline,
+		     struct error *err)
 {
 	struct text *t = f->own;
 	struct event_values event;
-	int ret = 0;
+	int ret;
 
 	if (line->cpu >= DECODER_CPUS || !read_values(f, &event, line) ||
 	    !shapes_see(f->shapes, &event)) {
@@ -157,9 +149,8 @@ static int see_event(struct foreign *f, struct text_line *line, const char *at, 
 	if (event.of->table == &event_table && event.of->kind == EVENT_KIND_ALLOC_EXTFRAG &&
 	    t->pageblock_order < 0)
 		t->pageblock_order = text_pageblock_order(line->fields);
-	if (!f->nr_parts || (line->ts < t->last_ts && f->nr_parts < MAX_PARTS))
-		ret = foreign_add_part(f, (uint64_t)(at - f->data), err);
-	t->last_ts = line->ts;
+	ret = foreign_see_event(f, (uint64_t)(at - f->data), (uint64_t)(newline + 1 - f->data), 0,
+				line->ts, err);
 	return ret ?: see_line(f, line, err);
 }
 
@@ -173,7 +164,7 @@ static int see_all(struct foreign *f, struct error *err)
 	for (; next_line(at, end, &newline) && !ret; at = newline + 1) {
 		text_line_read(&line, at, newline);
 		if (line.kind == LINE_EVENT)
-			ret = see_event(f, &line, at, err);
+			ret = see_event(f, &line, at, newline, err);
 		else if (line.kind == LINE_LOST)
 			t->has_head = true;
 		else if (line.kind == LINE_BROKEN)
@@ -203,8 +194,7 @@ static int survey(struct foreign *f, struct error *err)
 		return ret;
 	if (!f->nr_parts)
 		return fail(err, EBADMSG, "%s: a text without an event of a trace", f->path);
-	for (size_t i = 0; i < f->nr_parts; i++)
-		f->parts[i].end = i + 1 < f->nr_parts ? f->parts[i + 1].begin : f->size;
+	foreign_cover(f, 0, f->size);
 	if (f->facts.kind == FOREIGN_FTRACE && t->of_trace_cmd)
 		f->facts.kind = FOREIGN_TRACE_CMD;
 	f->facts.counts_loss = t->has_head || t->of_trace_cmd;
@@ -213,6 +203,18 @@ static int survey(struct foreign *f, struct error *err)
 	f->facts.arch = t->arch;
 	f->facts.command = t->command;
 	return 0;
+}
+
+/* Events that a ring overwrote before the first line; the header counts those of all CPUs. */
+static void lose_overwritten(struct foreign *f)
+{
+	const struct source *s = &f->source;
+	uint64_t nr = f->facts.overwritten;
+
+	if (nr == UNKNOWN_COUNT || !nr)
+		return;
+	for (size_t i = 0; i < s->nr_rings; i++)
+		foreign_lose(f, s->rings[i].cpu, s->nr_rings == 1 ? nr : UNKNOWN_COUNT);
 }
 
 static int begin(struct foreign *f, const struct foreign_names *names, struct error *err)
@@ -228,30 +230,38 @@ static int begin(struct foreign *f, const struct foreign_names *names, struct er
 			return fail(err, ENOMEM, "no memory for the names of the gfp flags");
 		numbering.gfp[bit] = t->gfp_names[bit];
 	}
+	t->lines = calloc(f->nr_streams + 1, sizeof(*t->lines));
+	if (!t->lines)
+		return fail(err, ENOMEM, "no memory for %zu parts", f->nr_parts);
+	lose_overwritten(f);
 	gfp_words_learn(t->gfp, names->groups, names->nr_groups, names->gfp_bits);
 	f->facts.unknown_flag = gfp_words_unknown(t->gfp);
 	return shapes_formats(f->shapes, f->source.tep, &numbering, err);
 }
 
-/* Go to the next event of a part; false at its end. */
-static bool advance(struct foreign *f, struct cursor *c)
+static bool next(struct foreign *f, struct cursor *c)
 {
+	struct text *t = f->own;
+	struct text_line *line = &t->lines[c->number];
 	const char *newline;
 
-	while (next_line(c->next, c->end, &newline)) {
-		text_line_read(&c->line, c->next, newline);
-		c->next = newline + 1;
-		if (c->line.kind == LINE_EVENT && c->line.cpu < DECODER_CPUS)
+	while (next_line((const char *)c->next, (const char *)c->end, &newline)) {
+		text_line_read(line, (const char *)c->next, newline);
+		c->next = (const uint8_t *)newline + 1;
+		if (line->kind == LINE_EVENT && line->cpu < DECODER_CPUS) {
+			c->ts = line->ts;
 			return true;
-		if (c->line.kind == LINE_LOST)
-			foreign_lose(f, c->line.cpu,
-				     c->line.lost == LINE_UNKNOWN ? UNKNOWN_COUNT : c->line.lost);
+		}
+		if (line->kind == LINE_LOST)
+			foreign_lose(f, line->cpu,
+				     line->lost == LINE_UNKNOWN ? UNKNOWN_COUNT : line->lost);
 	}
 	return false;
 }
 
-static int add(struct foreign *f, const struct text_line *line, struct error *err)
+static int add(struct foreign *f, const struct cursor *c, struct error *err)
 {
+	const struct text_line *line = &((struct text *)f->own)->lines[c->number];
 	struct event_values event;
 	uint8_t record[MAX_RECORD];
 	int size;
@@ -266,60 +276,6 @@ static int add(struct foreign *f, const struct text_line *line, struct error *er
 	return foreign_add(f, line->cpu < 0 ? 0 : (int)line->cpu, line->ts, record, size, err);
 }
 
-/* Events that a ring overwrote before the first line; the header counts those of all CPUs. */
-static void lose_overwritten(struct foreign *f)
-{
-	const struct source *s = &f->source;
-	uint64_t nr = f->facts.overwritten;
-
-	if (nr == UNKNOWN_COUNT || !nr)
-		return;
-	for (size_t i = 0; i < s->nr_rings; i++)
-		foreign_lose(f, s->rings[i].cpu, s->nr_rings == 1 ? nr : UNKNOWN_COUNT);
-}
-
-static int open_cursors(struct foreign *f, struct error *err)
-{
-	struct text *t = f->own;
-
-	t->cursors = calloc(f->nr_parts, sizeof(*t->cursors));
-	t->merge.heap = calloc(f->nr_parts, sizeof(*t->merge.heap));
-	if (!t->cursors || !t->merge.heap)
-		return fail(err, ENOMEM, "no memory for %zu parts", f->nr_parts);
-	for (size_t i = 0; i < f->nr_parts; i++) {
-		/* Lost events of the first part may stand before its first event. */
-		uint64_t begin = i ? f->parts[i].begin : 0;
-
-		t->cursors[i].next = f->data + begin;
-		t->cursors[i].end = f->data + f->parts[i].end;
-		if (advance(f, &t->cursors[i]))
-			merge_add(&t->merge, i, t->cursors[i].line.ts);
-	}
-	return 0;
-}
-
-static int decode(struct foreign *f, struct error *err)
-{
-	struct text *t = f->own;
-	uint64_t done = 0;
-	int ret = open_cursors(f, err);
-
-	lose_overwritten(f);
-	while (t->merge.nr && !ret) {
-		struct cursor *c = &t->cursors[t->merge.heap[0].source];
-		const char *before = c->next;
-
-		ret = add(f, &c->line, err);
-		if (advance(f, c))
-			merge_advance(&t->merge, c->line.ts);
-		else
-			merge_drop(&t->merge);
-		done += (uint64_t)(c->next - before);
-		foreign_progress(f, done);
-	}
-	return ret;
-}
-
 static void close_text(struct foreign *f)
 {
 	struct text *t = f->own;
@@ -329,8 +285,7 @@ static void close_text(struct foreign *f)
 	gfp_words_free(t->gfp);
 	for (int bit = 0; bit < 32; bit++)
 		free(t->gfp_names[bit]);
-	free(t->cursors);
-	free(t->merge.heap);
+	free(t->lines);
 	free(t->release);
 	free(t->host);
 	free(t->arch);
@@ -338,4 +293,4 @@ static void close_text(struct foreign *f)
 	free(t);
 }
 
-const struct reader text_reader = {survey, begin, decode, close_text};
+const struct reader text_reader = {survey, begin, next, add, close_text};

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+from perfdata import PerfData
 from tracedat import CPUSTAT, TSC2NSEC, UNAME, Format, Lost, Machine, TraceDat, ring
 
 from conftest import DATA
@@ -159,6 +160,21 @@ def writes() -> dict[str, bytes]:
     }
 
 
+def perf_data() -> dict[str, bytes]:
+    """A file and a pipe of perf, with lost events and names."""
+    machine = Machine()
+    free, wake = formats(machine)
+    perf = PerfData([free, wake], comms=[(1, "sh")])
+    perf.comm(1, "bash")
+    for cpu in range(2):
+        for n in range(3):
+            perf.sample(free, cpu, 100 + n, free.record(machine, n, 0))
+        perf.sample(wake, cpu, 104, wake.record(machine, 0, 1, 2))
+        perf.lost(cpu, 105, 12)
+        perf.round()
+    return {"perf-data": perf.write(), "perf-pipe": perf.pipe()}
+
+
 FTRACE = """\
 # tracer: nop
 # entries-in-buffer/entries-written: 5/9   #P:2
@@ -185,7 +201,10 @@ def main() -> None:
     """Write every input."""
     for name, inputs in (
         ("dat", dats()),
-        ("foreign", {"ftrace": FTRACE.encode(), "perf-script": PERF_SCRIPT.encode()}),
+        (
+            "foreign",
+            {**perf_data(), "ftrace": FTRACE.encode(), "perf-script": PERF_SCRIPT.encode()},
+        ),
         ("formats", format_files()),
         ("kpageflags", page_flags()),
         ("ring", sub_buffers()),

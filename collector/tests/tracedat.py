@@ -162,7 +162,8 @@ class TraceDat:
         """The file's bytes."""
         return self._v6() if version == 6 else self._v7()
 
-    def _header_files(self) -> bytes:
+    def header_files(self) -> bytes:
+        """The formats of a sub-buffer and of its records, with their names."""
         long = self.machine.long_size
         page = (
             "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n"
@@ -176,7 +177,8 @@ class TraceDat:
     def _sized(self, data: bytes, letter: str = "Q") -> bytes:
         return self.machine.pack(letter, len(data)) + data
 
-    def _event_files(self) -> bytes:
+    def event_files(self) -> bytes:
+        """The formats of the tracepoints, by system."""
         systems: dict[str, list[str]] = {}
         for system, text in [*self.texts, *((f.system, f.text()) for f in self.formats)]:
             systems.setdefault(system, []).append(text)
@@ -210,7 +212,7 @@ class TraceDat:
         top = self.buffers.get("", [])
         others = {name: rings for name, rings in self.buffers.items() if name}
         clock = self._sized(f"local [{self.clock}]\n".encode())
-        head = self._start(6) + self._header_files() + m.pack("I", 0) + self._event_files()
+        head = self._start(6) + self.header_files() + m.pack("I", 0) + self.event_files()
         head += self._sized(self.kallsyms.encode(), "I") + m.pack("I", 0)
         head += self._sized(self.cmdlines.encode()) + m.pack("I", len(top))
 
@@ -242,9 +244,9 @@ class TraceDat:
         first_options = len(out)
         out += m.pack("Q", 0)
         sections = {
-            16: self._header_files(),
+            16: self.header_files(),
             17: m.pack("I", 0),
-            18: self._event_files(),
+            18: self.event_files(),
             19: self._sized(self.kallsyms.encode(), "I"),
             20: m.pack("I", 0),
             21: self._sized(self.cmdlines.encode()),

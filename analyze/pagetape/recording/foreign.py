@@ -28,7 +28,7 @@ class Kind(NamedTuple):
 
 
 _FTRACE = Kind("the text of a trace (ftrace's trace file, or trace-cmd report)", None)
-_PERF_DATA = Kind("a perf.data file", f"pagetape does not read it; {_RECORD}")
+_PERF_DATA = Kind("a perf.data file", None)
 _PERF_SCRIPT = Kind("the output of perf script", None)
 _DMESG = Kind(
     "a log of kernel messages",

@@ -46,10 +46,11 @@ def _events(found: Found) -> list[str]:
     limits = []
     if filters := re.findall(r"--filter[= ]'?(.+?)'?(?= -|$)", found.command or ""):
         limits.append(f"recorded with --filter {filters[0]}: other events are absent")
-    if found.sample_period > 1:
+    if found.is_sampled:
+        each = f"{found.sample_period:,}" if found.sample_period else "a varying number"
         limits.append(
-            f"one event of {found.sample_period:,} was recorded: no page has its whole history,"
-            " and counts are shares"
+            f"one event of {each} was recorded: no page has its whole history, and counts are a"
+            " sample"
         )
     if found.has_stacks:
         limits.append("its stacks are left out: reports of stacks have no rows")
@@ -71,10 +72,10 @@ def _times(found: Found) -> list[str]:
 def _names(found: Found, machine: dict[str, Any]) -> list[str]:
     limits = []
     if "kernel" not in machine and not found.kernel:
-        limits.append(
-            "no kernel release (--kernel-release): gfp flags are read as the newest kernel's, and"
-            " a replay guesses its rules"
-        )
+        assumed = "a replay guesses its rules"
+        if found.kind != "perf.data":  # which has the kernel's formats
+            assumed = f"gfp flags are read as the newest kernel's, and {assumed}"
+        limits.append(f"no kernel release (--kernel-release): {assumed}")
     if found.unknown_flag:
         limits.append(f"gfp flag {found.unknown_flag} is unknown: requests lack it")
     if "migratetypes" not in machine:

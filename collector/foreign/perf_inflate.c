@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "perf_inflate.h"
+#include "perf_file.h"
+
+#include <errno.h>
+
+#ifdef HAVE_ZSTD
+#include <zstd.h>
+
+enum {
+	MOST_INFLATED = 256, /* times the file: events compress to a tenth */
+	CHUNK = 64 << 10,
+};
+
+static bool is_compressed(uint32_t type)
+{
+	return type == PERF_RECORD_COMPRESSED || type == PERF_RECORD_COMPRESSED2;
+}
+
+static int copy_others(FILE *to, struct span records)
+{
+	struct span body, extra;
+	const uint8_t *begin = records.at;
+	uint32_t type;
+
+	for (; (type = perf_file_next(&records, &body, &extra)); begin = records.at)
+		if (!is_compressed(type) && fwrite(begin, 1, (size_t)(records.at - begin), to) <
+						    (size_t)(records.at - begin))
+			return -errno;
+	return 0;
+}
+
+/* One stream for all records. Returns 1 at damage, where the stream ends. */
+static int inflate(FILE *to, ZSTD_DStream *stream, struct span body, uint64_t *left)
+{
+	static _Thread_local uint8_t chunk[CHUNK];
+	ZSTD_inBuffer in = {body.at, span_left(&body), 0};
+
+	for (;;) {
+		ZSTD_outBuffer out = {chunk, sizeof(chunk), 0};
+
+		if (ZSTD_isError(ZSTD_decompressStream(stream, &out, &in)))
+			return 1;
+		if (out.pos > *left)
+			return -EFBIG;
+		*left -= out.pos;
+		if (fwrite(chunk, 1, out.pos, to) < out.pos)
+			return -errno;
+		if (in.pos == in.size && out.pos < out.size)
+			return 0;
+	}
+}
+
+static int inflate_all(FILE *to, ZSTD_DStream *stream, struct span records)
+{
+	uint64_t left = span_left(&records) * MOST_INFLATED;
+	struct span body, extra;
+	uint32_t type;
+	int ret = 0;
+
+	while (!ret && (type = perf_file_next(&records, &body, &extra))) {
+		if (!is_compressed(type))
+			continue;
+		if (type == PERF_RECORD_COMPRESSED2)
+			body = span_take(&body, span_number(&body, 8));
+		ret = inflate(to, stream, body, &left);
+	}
+	return ret < 0 ? ret : 0;
+}
+
+int perf_inflate(FILE *to, struct span records, struct error *err)
+{
+	ZSTD_DStream *stream = ZSTD_createDStream();
+	int ret = stream ? copy_others(to, records) : -ENOMEM;
+
+	ret = ret ?: inflate_all(to, stream, records);
+	ZSTD_freeDStream(stream);
+	if (!ret && fflush(to))
+		ret = -errno;
+	return ret ? fail(err, -ret, "cannot decompress it to a temporary file: %s", strerror(-ret))
+		   : 0;
+}
+
+#else
+
+int perf_inflate(FILE *to, struct span records, struct error *err)
+{
+	(void)to;
+	(void)records;
+	return fail(err, EOPNOTSUPP,
+		    "compressed by perf record -z, and this pagetape has no libzstd:"
+		    " import the text that perf script prints");
+}
+
+#endif
