@@ -87,6 +87,7 @@ class Found(NamedTuple):
     cpus: int
     counts_loss: bool  # the file would show that events were lost
     overwritten: int | None  # events lost before the first one, of all CPUs
+    dropped_chunks: int  # of Perfetto's buffer: overwritten, or lost
     without_cpu: bool
     without_pid: bool
     without_time: bool
@@ -95,6 +96,9 @@ class Found(NamedTuple):
     is_sampled: bool  # perf recorded one event of many ...
     sample_period: int | None  # ... of so many; None: the number varies
     unknown_flag: str | None  # a name in gfp flags that is none
+
+def perfetto_events() -> dict[tuple[int, str], dict[int, str]]:
+    """The events of Perfetto that are read by number, (number, name), with fields by number."""
 
 class ForeignReader(Source):
     """The trace file of another tool; its content decides the format.

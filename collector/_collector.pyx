@@ -219,10 +219,26 @@ FOREIGN = ("ftrace", "trace-cmd report", "perf script", "perf.data", "Perfetto")
 
 Found = namedtuple(
     "Found",
-    "kind kernel host arch clock command cpus counts_loss overwritten without_cpu without_pid"
+    "kind kernel host arch clock command cpus counts_loss overwritten dropped_chunks without_cpu"
+    " without_pid"
     " without_time in_us has_stacks is_sampled sample_period unknown_flag",
     module=__name__,
 )
+
+
+def perfetto_events():
+    cdef int number, field, i = 0
+    cdef const char *name = perfetto_event_name(i, &number)
+    cdef dict events = {}
+    while name:
+        field = 0
+        fields = events.setdefault((number, text(name)), {})
+        while (name := perfetto_event_field(i, field, &number)):
+            fields[number] = text(name)
+            field += 1
+        i += 1
+        name = perfetto_event_name(i, &number)
+    return events
 
 
 cdef class DatReader(Source):
@@ -312,7 +328,7 @@ cdef class ForeignReader(Source):
         return Found(
             FOREIGN[facts.kind], text(facts.kernel), text(facts.host), text(facts.arch),
             text(facts.clock), text(facts.command), facts.cpus, facts.counts_loss,
-            count(facts.overwritten), facts.without_cpu, facts.without_pid, facts.without_time,
+            count(facts.overwritten), facts.dropped_chunks, facts.without_cpu, facts.without_pid, facts.without_time,
             facts.in_us, facts.has_stacks, facts.is_sampled, facts.sample_period or None,
             text(facts.unknown_flag),
         )

@@ -92,7 +92,6 @@ FOREIGN: dict[str, tuple[bytes, str, str]] = {
         "kernel messages",
         "record",
     ),
-    "perfetto": (b"\x0a\x03\x08\x01\x10" * 2, "a Perfetto trace", "trace-cmd record"),
     "json": (b'{"traceEvents": []}\n', "a trace in JSON", "record"),
     "html": (b"<!DOCTYPE html>\n<html>", "an HTML page", "download"),
     "gzip": (b"\x1f\x8b\x08\0\0", "compressed with gzip", "gunzip"),

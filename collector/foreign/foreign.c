@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foreign_internal.h"
 #include "input/regular.h"
+#include "protobuf.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@ static void *decode_thread(void *arg)
 	int ret = foreign_merge(f, &err);
 
 	for (size_t i = 0; i < f->source.nr_rings && !ret; i++)
-		ret = foreign_lose_now(f, i, UNKNOWN_COUNT, &err);
+		ret = foreign_lose_untimed(f, i, &err);
 	ret = ret ?: source_flush(&f->source, &err);
 	source_end(&f->source, ret, &err);
 	return NULL;
@@ -42,11 +43,29 @@ static int map(struct foreign *f, struct error *err)
 	return 0;
 }
 
+/* A row of fields 1 that are messages: the packets of a Perfetto trace. */
+static bool is_perfetto(const struct foreign *f)
+{
+	const uint8_t *data = (const uint8_t *)f->data;
+	struct span trace = {data, data + f->size, false};
+	struct pb_field field;
+	int packets = 0;
+
+	while (packets < 16 && pb_next(&trace, &field)) {
+		if (field.number != 1 || !field.is_bytes)
+			return false;
+		packets++;
+	}
+	return packets > 1 || (packets == 1 && trace.at == trace.end);
+}
+
 static const struct reader *reader_of(const struct foreign *f)
 {
 	if (f->size >= 8 && (!memcmp(f->data, "PERFILE2", 8) || !memcmp(f->data, "2ELIFREP", 8) ||
 			     !memcmp(f->data, "PERFFILE", 8)))
 		return &perf_reader;
+	if (is_perfetto(f))
+		return &perfetto_reader;
 	return &text_reader;
 }
 
@@ -131,6 +150,7 @@ void foreign_close(struct foreign *f)
 	shapes_free(f->shapes);
 	free(f->source.rings);
 	free(f->waiting);
+	free(f->untimed);
 	free(f->ring_of);
 	free(f->parts);
 	free(f->cursors);
@@ -138,6 +158,8 @@ void foreign_close(struct foreign *f)
 	free(f->comms);
 	if (f->data)
 		munmap((void *)f->data, f->size);
+	if (f->packed)
+		munmap((void *)f->packed, f->packed_size);
 	free((void *)f->path);
 	free(f);
 }

@@ -33,9 +33,10 @@ struct foreign_facts {
 	const char *kernel, *host, *arch, *clock;
 	const char *command; /* of the recorder */
 	int cpus;
-	bool counts_loss;     /* the file would show that events were lost */
-	uint64_t overwritten; /* events lost before the first one, of all CPUs */
-	bool without_cpu;     /* no line names a CPU */
+	bool counts_loss;        /* the file would show that events were lost */
+	uint64_t overwritten;    /* events lost before the first one, of all CPUs */
+	uint64_t dropped_chunks; /* of Perfetto's buffer: overwritten, or lost */
+	bool without_cpu;        /* no line names a CPU */
 	bool without_pid;
 	bool without_time;        /* the clock counts no time */
 	bool in_us;               /* no time is finer than a microsecond */

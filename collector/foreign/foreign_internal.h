@@ -7,12 +7,15 @@
  *   foreign_rings.c  CPUs, threads, records and losses
  *   text.c           texts
  *   perf.c           perf.data
+ *   perfetto.c       Perfetto traces
  */
 #pragma once
 
 #include "decode/merge.h"
 #include "foreign.h"
 #include "shapes.h"
+
+#include <stdio.h>
 
 #define NOTHING_LOST 0 /* before the next event of a ring */
 
@@ -65,6 +68,8 @@ struct foreign {
 	const char *path;
 	const char *data; /* the file, mapped */
 	uint64_t size;
+	const char *packed; /* the file, if `data` is what was decompressed from it */
+	uint64_t packed_size;
 	struct foreign_facts facts;
 	struct shapes *shapes; /* NULL for files with the kernel's formats */
 	uint64_t bad;
@@ -78,6 +83,7 @@ struct foreign {
 
 	int32_t *ring_of;  /* by CPU, DECODER_CPUS of them: number of its ring, or -1 */
 	uint64_t *waiting; /* by ring: events lost before the next one */
+	uint64_t *untimed; /* by ring: events lost that only the kernel's counts show */
 	uint64_t last_ts;
 
 	size_t nr_comms, comm_slots;
@@ -86,7 +92,7 @@ struct foreign {
 	bool started;
 };
 
-extern const struct reader text_reader, perf_reader;
+extern const struct reader text_reader, perf_reader, perfetto_reader;
 
 /* The ring of a CPU, added if it is new; for the first pass. -ENOMEM, -EINVAL (no such CPU). */
 int foreign_see_cpu(struct foreign *f, int64_t cpu, struct error *err);
@@ -120,6 +126,12 @@ int foreign_add(struct foreign *f, int cpu, uint64_t ts, const void *record, int
 
 /* Events of a CPU were lost before its next one; UNKNOWN_COUNT of them if nothing counts them. */
 void foreign_lose(struct foreign *f, int64_t cpu, uint64_t events);
+
+/* At the end: a gap of what is waiting, and one of what only the kernel counted. */
+int foreign_lose_untimed(struct foreign *f, size_t ring, struct error *err);
+
+/* First pass: read what was decompressed into `file` instead, from its start. */
+int foreign_remap(struct foreign *f, FILE *file, struct error *err);
 
 /* What was lost before `to_ts` on a ring becomes a gap, if anything was. */
 int foreign_lose_now(struct foreign *f, size_t ring, uint64_t to_ts, struct error *err);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum {
 	FIRST_COMMS = 1024,  /* slots, a power of two */
@@ -16,7 +17,7 @@ int foreign_see_cpu(struct foreign *f, int64_t cpu, struct error *err)
 {
 	struct source *s = &f->source;
 	struct ring *rings;
-	uint64_t *waiting;
+	uint64_t *waiting, *untimed;
 
 	if (cpu < 0 || cpu >= DECODER_CPUS)
 		return fail(err, EINVAL, "%s: damaged: CPU %lld", f->path, (long long)cpu);
@@ -28,9 +29,13 @@ int foreign_see_cpu(struct foreign *f, int64_t cpu, struct error *err)
 	waiting = reallocarray(f->waiting, s->nr_rings + 1, sizeof(*waiting));
 	if (waiting)
 		f->waiting = waiting;
-	if (!rings || !waiting)
+	untimed = reallocarray(f->untimed, s->nr_rings + 1, sizeof(*untimed));
+	if (untimed)
+		f->untimed = untimed;
+	if (!rings || !waiting || !untimed)
 		return fail(err, ENOMEM, "no memory for %zu rings", s->nr_rings + 1);
 	waiting[s->nr_rings] = NOTHING_LOST;
+	untimed[s->nr_rings] = 0;
 	rings[s->nr_rings] = (struct ring){
 		.cpu = (int)cpu,
 		.instance = "",
@@ -107,6 +112,15 @@ int foreign_lose_now(struct foreign *f, size_t ring, uint64_t to_ts, struct erro
 	return source_lose(&f->source, gap, err);
 }
 
+int foreign_lose_untimed(struct foreign *f, size_t ring, struct error *err)
+{
+	struct gap gap = {f->source.rings[ring].cpu, UNKNOWN_COUNT, UNKNOWN_COUNT,
+			  f->untimed[ring]};
+	int ret = foreign_lose_now(f, ring, UNKNOWN_COUNT, err);
+
+	return ret || !gap.events ? ret : source_lose(&f->source, gap, err);
+}
+
 int foreign_add(struct foreign *f, int cpu, uint64_t ts, const void *record, int size,
 		struct error *err)
 {
@@ -139,4 +153,24 @@ void foreign_lose(struct foreign *f, int64_t cpu, uint64_t events)
 		*waiting = UNKNOWN_COUNT;
 	else
 		*waiting += events;
+}
+
+int foreign_remap(struct foreign *f, FILE *file, struct error *err)
+{
+	off_t size = ftello(file);
+	void *data = MAP_FAILED;
+
+	if (f->packed)
+		return fail(err, EBADMSG, "%s: damaged: compressed twice", f->path);
+	if (size > 0)
+		data = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fileno(file), 0);
+	if (data == MAP_FAILED)
+		return fail(err, EBADMSG, "%s: damaged: nothing could be decompressed", f->path);
+	f->packed = f->data;
+	f->packed_size = f->size;
+	f->data = data;
+	f->size = (uint64_t)size;
+	f->nr_parts = 0;
+	f->bad = 0;
+	return 0;
 }

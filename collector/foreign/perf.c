@@ -10,12 +10,9 @@
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 struct perf {
 	struct perf_file file;
-	const char *packed; /* the file as it was mapped, if its records were compressed */
-	uint64_t packed_size;
 	bool ready;        /* the ids are sorted */
 	bool by_id;        /* the attributes differ: samples are told apart by their ids */
 	int id_at;         /* offset of the id in a sample, or -1 */
@@ -260,38 +257,26 @@ static int see_all(struct foreign *f, struct error *err)
 	return ret;
 }
 
-/* Map the decompressed records instead of the file. */
+/* Read the decompressed records instead of the file. */
 static int unpack(struct foreign *f, struct error *err)
 {
 	struct perf *p = f->own;
 	FILE *file = tmpfile();
-	void *data = MAP_FAILED;
 	struct error why;
-	off_t size;
 	int ret;
 
 	if (!file)
 		return fail(err, errno, "%s: no temporary file: %s", f->path, strerror(errno));
 	ret = perf_inflate(file, p->file.records, &why);
-	size = ret ? 0 : ftello(file);
 	if (ret)
 		fail(err, -ret, "%s: %s", f->path, why.msg);
-	else if (size > 0)
-		data = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fileno(file), 0);
+	ret = ret ?: foreign_remap(f, file, err);
 	fclose(file);
-	if (!ret && data == MAP_FAILED)
-		ret = fail(err, EBADMSG, "%s: cannot map its %lld decompressed bytes", f->path,
-			   (long long)size);
 	if (ret)
 		return ret;
-	p->packed = f->data;
-	p->packed_size = f->size;
-	f->data = data;
-	f->size = (uint64_t)size;
-	p->file.records = (struct span){data, (const uint8_t *)data + size, false};
-	f->nr_parts = 0;
+	p->file.records =
+		(struct span){(const uint8_t *)f->data, (const uint8_t *)f->data + f->size, false};
 	p->unplaced = 0;
-	f->bad = 0;
 	return see_all(f, err);
 }
 
@@ -435,8 +420,6 @@ static void close_perf(struct foreign *f)
 	if (!p)
 		return;
 	perf_file_close(&p->file);
-	if (p->packed)
-		munmap((void *)p->packed, p->packed_size);
 	free(p);
 }
 

@@ -10,9 +10,11 @@ import struct
 from pathlib import Path
 
 from perfdata import PerfData
+from perfettotrace import PerfettoTrace, described, message, number
 from tracedat import CPUSTAT, TSC2NSEC, UNAME, Format, Lost, Machine, TraceDat, ring
 
 from conftest import DATA
+from pagetape._collector import perfetto_events
 
 CORPUS = Path(__file__).parent / "corpus"
 _RUN, _RUN_BYTES = 0xFE, 64  # as fuzz_dat.c reads them
@@ -175,6 +177,27 @@ def perf_data() -> dict[str, bytes]:
     return {"perf-data": perf.write(), "perf-pipe": perf.pipe()}
 
 
+def perfetto() -> dict[str, bytes]:
+    """Typed, generic and described events, lost events, names; as is and compressed."""
+    numbers = {
+        name: (at, {key: n for n, key in fields.items()})
+        for (at, name), fields in perfetto_events().items()
+    }
+    trace = PerfettoTrace(numbers)
+    trace.system("6.1.0", 2)
+    trace.stats(1, {0: 1, 1: 2})
+    trace.names({1: "sh"})
+    alloc = ("mm_page_alloc", {"pfn": 4096, "order": 1, "gfp_flags": 0xCC0, "migratetype": 1})
+    finished = ("mm_compaction_finished", {"nid": 0, "idx": 2, "order": 4, "ret": 5})
+    trace.bundle(0, [(100, 1, 8, *alloc), (110, 1, 0, *finished)])
+    trace.bundle(0, [(105, 1, 0, *alloc)], lost=True, as_generic=True)
+    event = message(2, number(1, 100) + message(65540, number(1, 4096)))
+    trace.raw_bundle(number(1, 1) + described(65540, "mm_page_free_batched", ["pfn"]) + event)
+    trace.stats(2, {0: 9, 1: 2})
+    trace.buffer(3)
+    return {"perfetto": trace.write(), "perfetto-packed": trace.compressed()}
+
+
 FTRACE = """\
 # tracer: nop
 # entries-in-buffer/entries-written: 5/9   #P:2
@@ -195,6 +218,11 @@ PERF_SCRIPT = """\
  objects to shrink 5 gfp_flags GFP_KERNEL cache items 8 delta 1 total_scan 9 priority 12
   python3 27275   576.912056:  workqueue:workqueue_execute_start: work struct 0x1: function a
 """
+
+
+def texts() -> dict[str, bytes]:
+    """Lines of several layouts."""
+    return {"ftrace": FTRACE.encode(), "perf-script": PERF_SCRIPT.encode()}
 
 
 def main() -> None:

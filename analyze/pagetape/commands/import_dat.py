@@ -192,10 +192,10 @@ def command(
 ) -> None:
     """Turn a trace file, or an unfinished tape, into a tape.
 
-    FILE is a trace.dat of trace-cmd, a perf.data, or the text of a trace: of ftrace's files trace
-    and trace_pipe, of trace-cmd report, or of perf script. Its content decides, not its name. What
-    a file lacks, and for which question, is printed, stored in the tape, and shown under each
-    report.
+    FILE is a trace.dat of trace-cmd, a perf.data, a Perfetto trace with ftrace events, or the text
+    of a trace: of ftrace's files trace and trace_pipe, of trace-cmd report, or of perf script. Its
+    content decides, not its name. What a file lacks, and for which question, is printed, stored in
+    the tape, and shown under each report.
 
     DIR holds NAME.before and NAME.after for zoneinfo, pagetypeinfo, buddyinfo, vmstat,
     kpageflags, version, nodes and others, optionally compressed as .zst. before/NAME and
@@ -223,6 +223,7 @@ def command(
     Example:
       pagetape import trace.dat --proc snapshots/ -o base.tape
       pagetape import trace.txt --kernel-release 6.1.0 -o base.tape
+      pagetape import perf.data -o base.tape
       pagetape import killed.tape -o base.tape
       pagetape import base.tape --private hash -o give-away.tape
       pagetape import base.tape --events zone -o zone.tape

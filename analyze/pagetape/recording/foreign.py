@@ -34,7 +34,7 @@ _DMESG = Kind(
     "a log of kernel messages",
     "it has no events; while the failures happen, pagetape record or trace-cmd record -e kmem",
 )
-_PERFETTO = Kind("a Perfetto trace", f"pagetape does not read it; {_RECORD}")
+_PERFETTO = Kind("a Perfetto trace", None)
 _JSON_TRACE = Kind(
     "a trace in JSON, as of Chrome or Perfetto", f"pagetape writes it, but {_RECORD}"
 )

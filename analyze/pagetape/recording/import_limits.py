@@ -37,6 +37,9 @@ def _loss(found: Found) -> list[str]:
     if found.overwritten:
         nr = amount(found.overwritten, "event")
         return [f"{nr} before the first one were overwritten: counts are those of the rest"]
+    if found.dropped_chunks:
+        chunks = amount(found.dropped_chunks, "chunk")
+        return [f"Perfetto's buffer overwrote or dropped {chunks}: events are missing, unseen"]
     if not found.counts_loss:
         return ["it does not show lost events: counts are lower limits"]
     return []
@@ -78,6 +81,8 @@ def _names(found: Found, machine: dict[str, Any]) -> list[str]:
         limits.append(f"no kernel release (--kernel-release): {assumed}")
     if found.unknown_flag:
         limits.append(f"gfp flag {found.unknown_flag} is unknown: requests lack it")
+    if found.kind == "Perfetto":
+        limits.append("zones are numbered as by 64-bit x86; no percpu_refill, no preempt count")
     if "migratetypes" not in machine:
         limits.append("no names of migratetypes (--proc): 4 and above are read as without CMA")
     return limits
