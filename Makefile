@@ -10,7 +10,7 @@ PROFILED := build/profiled
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= fuzz_*
 APT    := build-essential pkg-config python3-dev python3-venv \
-	  libtraceevent-dev libtracefs-dev libtracecmd-dev libzstd-dev trace-cmd \
+	  libtraceevent-dev libtracefs-dev libtracecmd-dev libzstd-dev zlib1g-dev trace-cmd \
 	  libbpf-dev clang
 
 ROOMS   := schemas collector replay queries analyze

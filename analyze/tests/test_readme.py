@@ -100,6 +100,10 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = ROOT / "collector/tests/data"
     shutil.copy(data / "linux-6.1-zstd.dat", desk / "trace.dat")
     shutil.copytree(data / "proc-6.1", desk / "proc")
+    foreign = ROOT / "collector/tests/corpus/fuzz_foreign"
+    names = {"perfetto": "trace.pftrace", "perf-data": "perf.data", "ftrace": "trace.txt"}
+    for name, here in names.items():
+        shutil.copy(foreign / name, desk / here)
     for page in PAGES:
         for source in blocks(page, "c"):
             if title := re.search(r"^ \* (\w+) - ", source, re.MULTILINE):

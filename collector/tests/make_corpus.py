@@ -10,7 +10,8 @@ import struct
 from pathlib import Path
 
 from perfdata import PerfData
-from perfettotrace import PerfettoTrace, described, message, number
+from perfettotrace import PerfettoTrace, described, message
+from perfettotrace import number as numbered
 from tracedat import CPUSTAT, TSC2NSEC, UNAME, Format, Lost, Machine, TraceDat, ring
 
 from conftest import DATA
@@ -191,8 +192,8 @@ def perfetto() -> dict[str, bytes]:
     finished = ("mm_compaction_finished", {"nid": 0, "idx": 2, "order": 4, "ret": 5})
     trace.bundle(0, [(100, 1, 8, *alloc), (110, 1, 0, *finished)])
     trace.bundle(0, [(105, 1, 0, *alloc)], lost=True, as_generic=True)
-    event = message(2, number(1, 100) + message(65540, number(1, 4096)))
-    trace.raw_bundle(number(1, 1) + described(65540, "mm_page_free_batched", ["pfn"]) + event)
+    event = message(2, numbered(1, 100) + message(65540, numbered(1, 4096)))
+    trace.raw_bundle(numbered(1, 1) + described(65540, "mm_page_free_batched", ["pfn"]) + event)
     trace.stats(2, {0: 9, 1: 2})
     trace.buffer(3)
     return {"perfetto": trace.write(), "perfetto-packed": trace.compressed()}
@@ -229,10 +230,7 @@ def main() -> None:
     """Write every input."""
     for name, inputs in (
         ("dat", dats()),
-        (
-            "foreign",
-            {**perf_data(), "ftrace": FTRACE.encode(), "perf-script": PERF_SCRIPT.encode()},
-        ),
+        ("foreign", {**perf_data(), **perfetto(), **texts()}),
         ("formats", format_files()),
         ("kpageflags", page_flags()),
         ("ring", sub_buffers()),
