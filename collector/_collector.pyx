@@ -215,32 +215,6 @@ class DatPage(namedtuple("DatPage", "instance cpu offset", module=__name__)):
         (<dat_page *>&memory[0]).cpu = -1
 
 
-FOREIGN = ("ftrace", "trace-cmd report", "perf script", "perf.data", "Perfetto")
-
-Found = namedtuple(
-    "Found",
-    "kind kernel host arch clock command cpus counts_loss overwritten dropped_chunks without_cpu"
-    " without_pid"
-    " without_time in_us has_stacks is_sampled sample_period unknown_flag",
-    module=__name__,
-)
-
-
-def perfetto_events():
-    cdef int number, field, i = 0
-    cdef const char *name = perfetto_event_name(i, &number)
-    cdef dict events = {}
-    while name:
-        field = 0
-        fields = events.setdefault((number, text(name)), {})
-        while (name := perfetto_event_field(i, field, &number)):
-            fields[number] = text(name)
-            field += 1
-        i += 1
-        name = perfetto_event_name(i, &number)
-    return events
-
-
 cdef class DatReader(Source):
     cdef dat *dat
     cdef object loading
@@ -303,88 +277,7 @@ cdef class DatReader(Source):
         self.dat = NULL
 
 
-cdef class ForeignReader(Source):
-    cdef foreign *foreign
-
-    def __init__(self, path):
-        cdef bytes name = os.fsencode(path)
-        cdef const char *c_name = name
-        cdef error err
-        cdef int ret
-        if self.foreign:
-            raise ValueError("opened before")
-        with nogil:
-            ret = foreign_open(&self.foreign, c_name, &err)
-        check(ret, &err)
-        self.source = foreign_source(self.foreign)
-
-    def __dealloc__(self):
-        foreign_close(self.foreign)
-
-    @property
-    def found(self):
-        self.opened()
-        cdef const foreign_facts_c *facts = foreign_facts(self.foreign)
-        return Found(
-            FOREIGN[facts.kind], text(facts.kernel), text(facts.host), text(facts.arch),
-            text(facts.clock), text(facts.command), facts.cpus, facts.counts_loss,
-            count(facts.overwritten), facts.dropped_chunks, facts.without_cpu, facts.without_pid, facts.without_time,
-            facts.in_us, facts.has_stacks, facts.is_sampled, facts.sample_period or None,
-            text(facts.unknown_flag),
-        )
-
-    def begin(self, migratetypes, groups, bits):
-        cdef Names names = Names(migratetypes)
-        cdef list texts = [(os.fsencode(name), os.fsencode(of)) for name, of in groups]
-        cdef list flags = [os.fsencode(flag) for flag in bits]
-        cdef gfp_group *c_groups = <gfp_group *>malloc((len(texts) + 1) * sizeof(gfp_group))
-        cdef foreign_names c
-        cdef error err
-        cdef int ret
-        if not c_groups:
-            raise MemoryError
-        self.opened()
-        for i, (name, of) in enumerate(texts):
-            c_groups[i] = gfp_group(name, of)
-        for i in range(32):
-            c.gfp_bits[i] = NULL
-            if i < len(flags) and flags[i]:
-                c.gfp_bits[i] = <char *>flags[i]
-        c.decoder = names.c
-        c.groups, c.nr_groups = c_groups, len(texts)
-        with nogil:
-            ret = foreign_begin(self.foreign, &c, &err)
-        free(c_groups)
-        check(ret, &err)
-
-    @property
-    def facts(self):
-        found = self.found
-        return {
-            "kernel": found.kernel,
-            "host": found.host,
-            "arch": found.arch,
-            "clock": found.clock,
-            "cpus": found.cpus,
-            "pageblock_order": self.pageblock_order(),
-            "gfp_bits": self.gfp_bits() if found.kind == "perf.data" else None,
-            "instances": [""],
-        }
-
-    @property
-    def kallsyms(self):
-        return ""
-
-    @property
-    def bad_records(self):
-        self.opened()
-        return foreign_bad_records(self.foreign)
-
-    def close(self):
-        self.source = NULL
-        with nogil:
-            foreign_close(self.foreign)
-        self.foreign = NULL
+include "foreign/foreign_reader.pxi"
 
 
 cdef dict task_row(tasks_c *tasks, int32_t pid):
