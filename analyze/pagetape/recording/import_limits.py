@@ -49,6 +49,8 @@ def _events(found: Found) -> list[str]:
     limits = []
     if filters := re.findall(r"--filter[= ]'?(.+?)'?(?= -|$)", found.command or ""):
         limits.append(f"recorded with --filter {filters[0]}: other events are absent")
+    if found.command and not _is_of_all(found.command.split()):
+        limits.append("perf recorded the events of one command or process only (no -a)")
     if found.is_sampled:
         each = f"{found.sample_period:,}" if found.sample_period else "a varying number"
         limits.append(
@@ -62,6 +64,12 @@ def _events(found: Found) -> list[str]:
     if found.without_pid:
         limits.append("some events have no thread: they count as the idle thread's")
     return limits
+
+
+def _is_of_all(words: list[str]) -> bool:
+    """Whether a command of perf record asks for all processes, or is another command."""
+    everything = re.compile(r"-[A-Za-z]*a[A-Za-z]*|--all-cpus|-C.*|--cpu.*")
+    return words[1:2] != ["record"] or any(map(everything.fullmatch, words))
 
 
 def _times(found: Found) -> list[str]:
