@@ -175,7 +175,7 @@ static const char *find_cpu(struct text_line *line, const char *text, const char
 		const char *at = open + 1;
 		uint64_t cpu;
 
-		if (open == text || !is_space(open[-1]) || !text_decimal(&at, end, &cpu) ||
+		if ((open > text && !is_space(open[-1])) || !text_decimal(&at, end, &cpu) ||
 		    at == end || *at != ']' || at - open > MOST_CPU_DIGITS + 1)
 			continue;
 		if (at + 1 < end && !is_space(at[1]))

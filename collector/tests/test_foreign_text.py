@@ -122,6 +122,28 @@ def test_each_layout_of_a_line(layout: Callable[..., str], task: str, tmp_path: 
     assert source.bad_records == 0
 
 
+@pytest.mark.parametrize(
+    ("head", "cpu", "pid", "comm"),
+    [
+        ("ls  3879 ", 0, 3879, "ls"),
+        ("[001] ", 1, 0, None),
+        ("", 0, 0, None),
+        ("a b 3879 [002] ", 2, 3879, "a b"),
+    ],
+)
+def test_a_perf_script_of_few_columns(
+    head: str, cpu: int, pid: int, comm: str | None, tmp_path: Path
+) -> None:
+    line = f"{head}37708.007430:    kmem:mm_page_free: page=0x56e735 pfn=0x56e735 order=2\n"
+    rows, source = read(tmp_path, f"# os release : 6.1.0-13-amd64\n{line}")
+    (row,) = rows["event"]
+    assert (row["cpu"], row["pid"], row["pfn"], row["page_order"]) == (cpu, pid, 0x56E735, 2)
+    assert (source.found.without_cpu, source.found.without_pid) == ("[" not in head, not pid)
+    assert (source.found.kind, source.found.kernel) == ("perf script", "6.1.0-13-amd64")
+    if comm:
+        assert [task["comm"] for task in source.tasks()] == [comm]
+
+
 def test_parts_out_of_order_are_merged(tmp_path: Path) -> None:
     line = "mm_page_free: page=0000000000000001 pfn=0x{:x} order=0"
     parts = [
