@@ -320,4 +320,6 @@ FROM (
         1000 * got // asked, 1000
     FROM asked
 )
+-- A recording of no event has its state only.
+WHERE (SELECT m.recorded IS NULL OR len(m.recorded) > 0 FROM machine AS m) OR metric LIKE '%at the end%'
 ORDER BY place, length(metric), metric

@@ -125,6 +125,7 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
     "skipped_events": _texts,
     "import": _import,
     "instances": _texts,
+    "limits": _texts,
     "migratetypes": _texts,
     "private": _private,
     "recorded_at": _text,

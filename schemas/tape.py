@@ -315,9 +315,13 @@ class Tape:
     @property
     def clock(self) -> tuple[int, int] | None:
         """Time (ns) of the first and the last event of any table; None without events. A replay
-        that stored only some events has these times among its facts."""
+        that stored only some events has these times among its facts. A tape of /proc over time has
+        those of its first and last moment."""
         if played := self.facts.get("replay", {}).get("clock"):
             return played[0], played[1]
+        if self.facts.get("event_set") == "proc":
+            moments = self.span("snapshot")
+            return moments if moments and moments[0] else None  # 0: their times are unknown
         spans = [self.span(name) for name in ("event", "reclaim", "compaction")]
         known = [span for span in spans if span]
         return (min(s[0] for s in known), max(s[1] for s in known)) if known else None

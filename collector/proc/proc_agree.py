@@ -33,6 +33,22 @@ _OF_ZONES = re.compile(r"^Node +\d+, zone +\S+|^ +(numa_\w+) +([1-9]\d{0,15})$",
 _MEMORY_SLACK = 0.1
 
 
+def growing(vmstat: str) -> dict[str, int]:
+    """The counters in a text of vmstat that never fall while a machine runs."""
+    rows = procfs.parse_vmstat(vmstat)
+    return {row["name"]: row["value"] for row in rows if row["name"].startswith(_GROWING)}
+
+
+def _fallen(before: dict[str, int], after: dict[str, int]) -> list[str]:
+    return [name for name, value in before.items() if after.get(name, value) < value]
+
+
+def has_restarted(before: dict[str, int], after: dict[str, int]) -> bool:
+    """Whether so many growing counters fell that the machine restarted, or is another one."""
+    fell = len(_fallen(before, after))
+    return fell > _MOST_WRAPPED or fell == len(before.keys() & after.keys()) > 0
+
+
 @dataclass(frozen=True)
 class Places:
     """Where pages and CPUs of the machine are, at any of the stages."""
@@ -199,12 +215,12 @@ def _check_spans(copies: Copies, before: _Files, after: _Files) -> None:
 
 
 def _check_counters(copies: Copies, before: _Files, after: _Files) -> None:
-    growing = {name: nr for name, nr in before.vmstat.items() if name.startswith(_GROWING)}
+    counters = {name: nr for name, nr in before.vmstat.items() if name.startswith(_GROWING)}
     for file, first, last in (
-        ("vmstat", growing, after.vmstat),
+        ("vmstat", counters, after.vmstat),
         ("zoneinfo", before.of_zones, after.of_zones),
     ):
-        fell = [name for name, value in first.items() if last.get(name, value) < value]
+        fell = _fallen(first, last)
         if len(fell) > _MOST_WRAPPED:
             name = fell[0]
             raise OSError(

@@ -93,6 +93,7 @@ _MORE_OF_CPU = ("high_min", "high_max", "vm stats threshold")
 _BITS_OF_LISTS = 31  # figures of per-CPU lists are an int
 _FIGURE = re.compile(r" {2,}([a-z]\w*(?: [a-z]+)*):? +(\S.*)", re.ASCII)
 _NUMBER = re.compile(_N, re.ASCII)
+_OLD_CPU = re.compile(r"\d{1,5} pcp: \d", re.ASCII)  # two lists of each CPU, before 2.6.25
 _PROTECTION = re.compile(rf" +protection: \({_N}(?:, {_N})*\)", re.ASCII)
 _OTHER = re.compile(r" {2,}[A-Za-z_]", re.ASCII)  # a line of a newer kernel
 
@@ -126,6 +127,9 @@ class _Zone:
         in_lists = "pagesets" in self.marks
         known = (*_OF_CPU, *_MORE_OF_CPU, "cpu") if in_lists else (*_OF_ZONE, *_MORE)
         if name not in (*known, "start_pfn"):
+            return
+        if in_lists and name == "cpu" and _OLD_CPU.fullmatch(value):
+            self._cpu = self.cpus.setdefault(value, set())  # procfs leaves such lists out
             return
         if not _NUMBER.fullmatch(value) or (
             in_lists and int(value) >> _BITS_OF_LISTS and name != "start_pfn"

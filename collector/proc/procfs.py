@@ -105,7 +105,7 @@ def is_of_memory(sysctl: str) -> bool:
     return sysctl.startswith("vm.") or sysctl in SYSCTLS_BESIDE_VM
 
 
-class _Timed(NamedTuple):
+class Timed(NamedTuple):
     """The text of a file, with when it was read: trace clock right after and right before."""
 
     text: str
@@ -169,8 +169,8 @@ class Proc:
                 row.update(snapshot=snapshot, ts=file.ts, began=file.began)
         return {name: _storable(name, rows) for name, (_, rows) in tables.items()}
 
-    def _timed(self, name: str, stage: str, ts: int) -> _Timed:
-        return _Timed(self.text(name, stage) or "", ts, None)
+    def _timed(self, name: str, stage: str, ts: int) -> Timed:
+        return Timed(self.text(name, stage) or "", ts, None)
 
     def rings(self) -> list[Row]:
         """Columns of the table ring, from copies of tracefs' per_cpu/cpuN/stats.
@@ -262,10 +262,10 @@ class _Live(Proc):
             return gzip.decompress(data) if place.endswith(".gz") else data
         return None
 
-    def _timed(self, name: str, stage: str, ts: int) -> _Timed:  # noqa: ARG002
+    def _timed(self, name: str, stage: str, ts: int) -> Timed:  # noqa: ARG002
         began = time.monotonic_ns()
         text = self.text(name, stage) or ""
-        return _Timed(text, time.monotonic_ns(), began)
+        return Timed(text, time.monotonic_ns(), began)
 
     @contextmanager
     def kpageflags(self, stage: str, pages: int) -> Iterator[Path | None]:  # noqa: ARG002

@@ -104,19 +104,69 @@ class Sample:
     ts: int  # when vmstat was read
     readings: list[Reading]  # by time; a gap before the sample is a reading, too
     vmstat: dict[str, int] = field(default_factory=dict)
+    # Of each file: when its reading began and ended (ns), and its text.
+    texts: dict[str, tuple[int, int, str]] = field(default_factory=dict)
 
     def rows(self, name: str) -> list[Row]:
         """Rows of one table."""
         return [row for reading in self.readings for row in reading.rows.get(name, ())]
 
 
+class Changes:
+    """Rows of samples: what a text has that the texts before did not have, and all free blocks."""
+
+    def __init__(self) -> None:
+        self._parameters: dict[_Key, int] = {}
+        self._counters: dict[_Key, int] = {}
+        self.vmstat: dict[str, int] = {}  # the counters of the last text of vmstat
+        self.restart()
+
+    def restart(self) -> None:
+        """Let the next sample hold every counter, changed or not."""
+        self._every = True
+
+    def end(self) -> None:
+        """A sample has all its texts."""
+        self._every = False
+
+    def rows(self, name: str, text: str, began: int, ended: int) -> dict[str, list[Row]]:
+        """The rows of one file, by table; `began` and `ended`: right before and after its reading,
+        ns."""
+        parameters: dict[_Key, int] = {}
+        counters: dict[_Key, int] = {}
+        free: list[Row] = []
+        if name == "buddyinfo":
+            free = _of_buddyinfo(text)
+        elif name == "zoneinfo":
+            _of_zones(text, parameters, counters)
+        elif name == "vmstat":
+            self.vmstat = _of_vmstat(text)
+            counters = {(key, None, None, None): value for key, value in self.vmstat.items()}
+        elif (value := parse_number(text)) is not None:
+            parameters[name, None, None, None] = value
+        found = {
+            "parameter": _changed(self._parameters, parameters),
+            "sample": _changed({} if self._every else self._counters, counters),
+            "free_count": free,
+        }
+        self._parameters |= parameters
+        self._counters |= counters
+        return {
+            table: [{"began": began, "ts": ended} | row for row in rows]
+            for table, rows in found.items()
+            if rows
+        }
+
+
 class Sampler:
     """Reads /proc when asked, or regularly; leaves out absent files.
 
-    The constructor takes the first sample, which equals the snapshot.
+    The constructor takes the first sample, which equals the snapshot. `whole`: samples have the
+    texts, too, with that of pagetypeinfo: a snapshot each.
     """
 
-    def __init__(self, proc: Path = Path("/proc")) -> None:
+    def __init__(self, proc: Path = Path("/proc"), *, whole: bool = False) -> None:
+        self._whole = whole
         self._files: dict[str, int] = {}  # file descriptors
         self.slots = 0  # samples that may wait for samples()
         try:
@@ -129,8 +179,7 @@ class Sampler:
                 raise OSError(error.errno, f"too many open files for {why}") from None
             raise
         self._sysctls: dict[str, bytes] = {}  # the last text of each
-        self._parameters: dict[_Key, int] = {}
-        self._counters: dict[_Key, int] = {}
+        self._changes = Changes()
         self._last_ts: int | None = None  # end of the last sample
         self.restart()
         self.ask()
@@ -140,6 +189,8 @@ class Sampler:
         # The free lists first: of all files, theirs is the exact count (frag_show of mm/vmstat.c
         # holds the zone's lock). zoneinfo and vmstat lack what CPUs have not folded in yet.
         places = {name: proc / name for name in ("buddyinfo", "zoneinfo", "vmstat")}
+        if self._whole:
+            places["pagetypeinfo"] = proc / "pagetypeinfo"
         places |= {f"vm.{name}": proc / "sys" / "vm" / name for name in SYSCTLS}
         places |= {name: proc / "sys" / name.replace(".", "/") for name in SYSCTLS_BESIDE_VM}
         for name, path in places.items():
@@ -155,13 +206,18 @@ class Sampler:
         return ProcReader(files, self.slots)
 
     @property
+    def files(self) -> list[str]:
+        """The files that can be read."""
+        return list(self._files)
+
+    @property
     def guards(self) -> list[str]:
         """The rights that keep the reading from being late: see proc_reader.h."""
         return self._reader.guards
 
     def restart(self) -> None:
         """Let the next sample hold every counter, changed or not."""
-        self._all_counters = True
+        self._changes.restart()
 
     def start(self, every: float, share: float) -> None:
         """Read every `every` seconds, for at most this share of a CPU."""
@@ -210,6 +266,7 @@ class Sampler:
             [Reading(first, {"sample_gap": gaps})] if (gaps := self._gaps(missed, first)) else []
         )
         vmstat: dict[str, int] = {}
+        whole: dict[str, tuple[int, int, str]] = {}
         for (name, _), (began, ended, data) in zip(self._files.items(), texts, strict=True):
             if data is None:
                 gap = _gap("failed", 1, began, ended, name)
@@ -219,37 +276,16 @@ class Sampler:
                 if self._sysctls.get(name) == data:
                     continue
                 self._sysctls[name] = data
-            parameters: dict[_Key, int] = {}
-            counters: dict[_Key, int] = {}
-            free: list[Row] = []
             text = data.decode("utf-8", "replace")
-            if name == "buddyinfo":
-                free = _of_buddyinfo(text)
-            elif name == "zoneinfo":
-                _of_zones(text, parameters, counters)
-            elif name == "vmstat":
-                ts, vmstat = ended, _of_vmstat(text)
-                counters = {(key, None, None, None): value for key, value in vmstat.items()}
-            elif (value := parse_number(text)) is not None:
-                parameters[name, None, None, None] = value
-            known = {} if self._all_counters else self._counters
-            rows = {
-                "parameter": _changed(self._parameters, parameters),
-                "sample": _changed(known, counters),
-                "free_count": free,
-            }
-            self._parameters |= parameters
-            self._counters |= counters
-            stamped = {
-                table: [{"began": began, "ts": ended} | row for row in found]
-                for table, found in rows.items()
-                if found
-            }
-            if stamped:
+            if stamped := self._changes.rows(name, text, began, ended):
                 readings.append(Reading(ended, stamped))
-        self._all_counters = False
+            if name == "vmstat":
+                ts, vmstat = ended, self._changes.vmstat
+            if self._whole and not _is_sysctl(name):
+                whole[name] = (began, ended, text)
+        self._changes.end()
         self._last_ts = texts[-1][1] if texts else None
-        return Sample(ts, readings, vmstat)
+        return Sample(ts, readings, vmstat, whole)
 
     def _gaps(self, missed: dict[str, int], until: int) -> list[Row]:
         """Rows of `sample_gap` for samples that are missing before this one."""

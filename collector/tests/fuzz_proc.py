@@ -18,8 +18,12 @@ import time
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from pagetape import numa_maps, proc_agree, proc_copies
+import pyarrow as pa
+
+from pagetape import numa_maps, proc_agree, proc_copies, proc_series
+from pagetape.recording.proc_tape import write_series
 from pagetape.schemas import TABLES
 from pagetape.schemas.facts import parse_facts
 
@@ -131,6 +135,24 @@ def read_all_of(proc: proc_copies.Copies) -> None:
     TABLES["ring"].batch([{"instance": "", "read": 0} | row for row in proc.rings()])
 
 
+class _Checked:
+    """Takes rows as a tape does."""
+
+    def write(self, name: str, batch: pa.RecordBatch) -> None:  # noqa: ARG002
+        batch.validate(full=True)
+
+    def rows(self, name: str, rows: list[dict[str, Any]]) -> None:
+        self.write(name, TABLES[name].batch(rows))
+
+
+def read_series_of(path: Path) -> None:
+    """Read /proc over time in `path`; the tables must take the rows."""
+    series = proc_series.read(path, 1.0)
+    assert series.moments
+    assert all("\n" not in line for line in series.limits)
+    write_series(series, _Checked())
+
+
 def main() -> None:
     """Damage and read until the time is over."""
     good, seconds = Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 60.0
@@ -150,6 +172,7 @@ def main() -> None:
             before = time.process_time()
             try:
                 read_all_of(proc_copies.saved(copy))
+                read_series_of(copy)
             except OSError:
                 refused += 1
             except BaseException:

@@ -7,6 +7,7 @@
 --
 -- Columns:
 --   snapshot     USMALLINT  Number of the snapshot: 0 is the start, the largest is the end.
+--   at_s         DOUBLE     Seconds after the tape's first event; null where the time is unknown.
 --   node         USMALLINT  NUMA node.
 --   zone         VARCHAR    Zone.
 --   migratetype  VARCHAR    Migratetype; unknown if only buddyinfo was readable.
@@ -15,6 +16,7 @@
 --   nr_blocks    BIGINT     Pageblocks of this migratetype.
 SELECT
     f.snapshot,
+    CASE WHEN f.ts > 0 THEN round((f.ts::BIGINT - any_value(m.start_ts)::BIGINT) / 1e9, 3) + 0.0 END AS at_s,
     f.node,
     f.zone,
     f.migratetype,
@@ -22,10 +24,11 @@ SELECT
     bool_or(f.capped) AS capped,
     any_value(b.nr_blocks)::BIGINT AS nr_blocks
 FROM free_area AS f
+JOIN machine AS m USING (tape)
 LEFT JOIN block_count AS b
     ON b.snapshot = f.snapshot
     AND b.node = f.node
     AND b.zone = f.zone
     AND b.migratetype = f.migratetype
-GROUP BY f.snapshot, f.node, f.zone, f.migratetype
+GROUP BY f.snapshot, f.ts, f.node, f.zone, f.migratetype
 ORDER BY f.snapshot, f.node, f.zone, f.migratetype

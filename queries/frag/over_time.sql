@@ -9,7 +9,7 @@
 -- Tier: A
 --
 -- Parameters:
---   page_order  INTEGER 0..63  Order of the indices. Default: the pageblock order.
+--   page_order  INTEGER 0..63  Order of the indices. Default: the pageblock order, or the largest one if that is unknown.
 --
 -- Columns:
 --   at_s                 DOUBLE     Seconds after the tape's first event.
@@ -32,5 +32,5 @@ SELECT
 FROM frag_index AS i
 JOIN machine AS m USING (tape)
 WHERE i.snapshot IS NULL
-  AND i.page_order = coalesce($page_order, m.pageblock_order)
+  AND i.page_order = coalesce($page_order, m.pageblock_order, m.nr_orders - 1)
 ORDER BY i.ts, i.node, i.zone

@@ -137,6 +137,13 @@ def copy(
                 sink.write(name, batch)
 
 
+def _is_own(dat: Path) -> bool:
+    """Whether it is a tape, or the directory of one that has only its spool yet."""
+    from pagetape.schemas.tape import SPOOL, is_tape
+
+    return is_tape(dat) or (dat / SPOOL).is_dir()
+
+
 def _made(
     dat: Path,
     out: Path,
@@ -145,19 +152,23 @@ def _made(
     kernel: str | None,
     private: str | None,
     replace: bool,
+    interval: float | None = None,
 ) -> None:
-    """Make the tape `out` from a trace.dat, or from an unfinished tape."""
-    from pagetape.recording import recovery
-    from pagetape.schemas.tape import is_tape
+    """Make the tape `out` from a trace.dat, from an unfinished tape, or from /proc over time."""
+    from pagetape.recording import proc_tape, recovery
 
-    if dat.is_dir() or is_tape(dat):
+    if _is_own(dat):
         recovery.recover(dat, out, private=private, replace=replace)
+    elif proc is None and proc_tape.is_series(dat):
+        proc_tape.import_series(
+            dat, out, interval=interval, kernel=kernel, private=private, replace=replace
+        )
     else:
         import_dat(dat, out, proc=proc, kernel=kernel, private=private, replace=replace)
 
 
 @click.command("import")
-@click.argument("dat", metavar="FILE|T.tape", type=options.PATH)
+@click.argument("dat", metavar="FILE|DIR|T.tape", type=options.PATH)
 @options.output
 @click.option(
     "--proc",
@@ -172,6 +183,12 @@ def _made(
     metavar="R",
     callback=_release,
     help="Release of the traced kernel, as uname -r prints it.  [default: that of FILE or DIR]",
+)
+@click.option(
+    "--interval",
+    type=options.duration(least=1e-3),
+    metavar="TIME",
+    help="Time between two copies of /proc that have no dates: 1s, 1min.  [default: unknown]",
 )
 @click.option(
     "--events",
@@ -189,8 +206,9 @@ def command(
     events: str | None,
     private: str | None,
     force: bool,
+    interval: float | None,
 ) -> None:
-    """Turn a trace file, or an unfinished tape, into a tape.
+    """Turn a trace file, copies of /proc over time, or an unfinished tape into a tape.
 
     FILE is a trace.dat of trace-cmd, a perf.data, a Perfetto trace with ftrace events, or the text
     of a trace: of ftrace's files trace and trace_pipe, of trace-cmd report, or of perf script. Its
@@ -205,6 +223,14 @@ def command(
     omit it), the release comes from DIR or --kernel-release; otherwise it is unknown. The file
     numa_maps holds the output of grep -H '' /proc/[0-9]*/numa_maps. With it, a replay knows the
     memory policies of the processes and need not guess them.
+
+    Copies of /proc over time need no trace.dat: a directory of dated copies of zoneinfo, buddyinfo,
+    pagetypeinfo and vmstat, a sosreport (a directory or tar archive), the log of a cron job
+    with `date` and `cat` of these files, the text of Prometheus' node_exporter, or a table of PCP
+    (pmrep -o csv, pmdumptext) with mem.buddyinfo and mem.zoneinfo. The content of a file tells what
+    it is. Its dates are those in the file, in its name or in that of a directory, or else that of
+    its last change. The tape has a snapshot and a sample for each moment, and no events. Damaged
+    copies are left out; the tape says which, and so does each report.
 
     T.tape is a tape of `record --defer`, of a killed recorder, or of a recorder that
     ran out of disk space. It may come from another machine. The command decodes the tape and the
@@ -224,18 +250,20 @@ def command(
       pagetape import trace.dat --proc snapshots/ -o base.tape
       pagetape import trace.txt --kernel-release 6.1.0 -o base.tape
       pagetape import perf.data -o base.tape
+      pagetape import sosreport-web1.tar.xz -o web1.tape
+      pagetape import buddyinfo.log -o night.tape --kernel-release 5.15.0
       pagetape import killed.tape -o base.tape
       pagetape import base.tape --private hash -o give-away.tape
       pagetape import base.tape --events zone -o zone.tape
     """
     from pagetape import proc_copies
     from pagetape.schemas.tape import Tape, is_tape
-    from pagetape.tapes import output, temporary
-    from pagetape.tapes.info import summary
+    from pagetape.tapes import output, temporary, zone_events
+    from pagetape.tapes.info import moments, summary
     from pagetape.tapes.loss import Loss
     from pagetape.tapes.spool import Found
 
-    if (dat.is_dir() or is_tape(dat)) and (directory or kernel):
+    if _is_own(dat) and (directory or kernel):
         raise click.UsageError(f"{dat} is a tape; --proc and --kernel-release are for FILE")
     proc = proc_copies.saved(directory) if directory else None
     if is_tape(dat) and Found.of(dat) is None and Tape(dat).complete:
@@ -245,7 +273,15 @@ def command(
             )
         copy(dat, out, private=private, events=events, replace=force)
     elif events is None:
-        _made(dat, out, proc=proc, kernel=kernel, private=private, replace=force)
+        _made(
+            dat,
+            out,
+            proc=proc,
+            kernel=kernel,
+            private=private,
+            replace=force,
+            interval=interval,
+        )
     else:
         output.check_free(out, replace=force, inputs=[dat])
         with temporary.temporary(out.parent, f".{out.name}.") as room:
@@ -254,9 +290,11 @@ def command(
             copy(whole, out, private=private, events=events, replace=force)
     tape = Tape(out)
     info = summary(tape)
+    of_proc = zone_events.is_of_proc(tape)
+    what = moments(info) if of_proc else answer.amount(info["stored"], "event")
     answer.say_line(
-        f"{out}: kernel {info['kernel'] or 'unknown'}, {answer.amount(info['stored'], 'event')},"
-        f" {answer.size(info['bytes'])}, {Loss.of(tape)}"
+        f"{out}: kernel {info['kernel'] or 'unknown'}, {what}, {answer.size(info['bytes'])},"
+        f" {Loss.of(tape)}"
     )
     for line in info["absent"]:
         console.report(f"{out}: {line}")

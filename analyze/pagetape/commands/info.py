@@ -22,7 +22,7 @@ def _text(info: dict[str, Any]) -> str:
         *(("rules", line) for line in info["kernel_warnings"] or [_rules(info)]),
         ("recording", info["recording_id"] or "unknown"),
         ("machine", _machine(info)),
-        ("duration", f"{info['duration_s']:.3f} s of events"),
+        ("duration", f"{info['duration_s']:.3f} s of {_covers(facts)}"),
         ("snapshots", snapshots(info)),
         *snapshot_lines(info),
         ("size", size(info)),
@@ -58,6 +58,11 @@ def _text(info: dict[str, Any]) -> str:
     text = "\n".join(f"{name:<11}{answer.visible(str(value))}" for name, value in lines)
     events = sorted(info["events"].items(), key=lambda event: (-event[1], event[0]))
     return f"{text}\n\n{answer.table(('tracepoint', 'events'), [e for e in events if e[1]])}"
+
+
+def _covers(facts: dict[str, Any]) -> str:
+    """What the tape has for so long; a recording of no event has readings of /proc."""
+    return "readings of /proc" if facts.get("events") == [] else "events"
 
 
 def _samples(info: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ Arrow and the collector take longer than everything here.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from click.core import ParameterSource
 
 from pagetape import console
 from pagetape.commands import options
-from pagetape.recording.eventsets import AUTO, SETS
+from pagetape.recording.eventsets import AUTO, PROC, SETS
 from pagetape.recording.status import Status
 
 if TYPE_CHECKING:
@@ -153,11 +154,14 @@ class _TriggerType(click.ParamType["Trigger | None"]):
 )
 @click.option(
     "--sample",
+    "--interval",
+    "sample",
     type=options.duration(),
     default="1s",
     show_default=True,
     metavar="TIME",
-    help="Sample counters and parameters from /proc every TIME; 0 disables sampling.",
+    help="Sample counters and parameters from /proc every TIME; 0 disables sampling. With --events"
+    " proc, read its files every TIME: 1s, 1min.",
 )
 @click.option(
     "--numa-maps",
@@ -212,6 +216,10 @@ def command(
     for each tape. On a terminal, without CMD, it also shows events/s, lost events and the bytes in
     the spool.
 
+    --events proc needs neither root nor tracing. It reads /proc every --interval, and each reading
+    becomes a snapshot and a sample; the tape has no events. Only root may read
+    /proc/pagetypeinfo on newer kernels; the recorder says so once.
+
     --rotate records from tape to tape without losing an event. Each tape is complete, with
     its own first and last snapshot, and is named DIR/HOST-2026-11-21T061500Z.tape. --keep removes
     the oldest finished tapes of such recordings; it never removes other files.
@@ -231,6 +239,7 @@ def command(
       pagetape record -o base.tape -- make -j8
       pagetape record -o base.tape --events cheap --stacks extfrag --duration 1h
       pagetape record -o tapes --events cheap --rotate 5min --keep 2GB
+      pagetape record -o week.tape --events proc --interval 1min
       pagetape record -o tapes --events all --ring 60s --trigger 'extfrag>1000/s'
       pagetape record -o raw.tape --defer --duration 10 && pagetape import raw.tape -o base.tape
     """
@@ -242,7 +251,7 @@ def command(
             why and f"BPF cannot be used ({why}): recording the events {given['events']}"
         )
     status = Status(str(out), quiet=quiet, live=not argv)
-    if _is_plain(ctx):
+    if _is_plain(ctx) and given["events"] != PROC:
         status.preparing(given["events"])
     recorder = _of_recording("recorder")
     ctx.exit(recorder.record(recorder.Request(out=out, argv=argv, **given), status))
@@ -263,6 +272,22 @@ _NEEDS = {
     "ring_memory": ("ring",),
     "cooldown": ("ring",),
 }
+
+
+# The options of a recording with events; the others mean the same for /proc over time.
+_OF_EVENTS = (
+    *("snapshot", "snapshot_max_ms", "stacks", "rotate", "keep", "ring", "triggers", "ring_memory"),
+    *("cooldown", "numa_maps", "buffer", "spool_max", "defer", "memory"),
+)
+
+
+def _check_proc(given: set[str], names: Mapping[str, str], params: dict[str, Any]) -> None:
+    """Raise UsageError for an option that /proc over time does not know."""
+    for name in _OF_EVENTS:
+        if name in given:
+            raise click.UsageError(f"{names[name]} needs events: --events proc has none")
+    if not params["sample"]:
+        raise click.UsageError("--events proc needs --interval above 0")
 
 
 def check(ctx: click.Context) -> None:
@@ -298,6 +323,8 @@ def check(ctx: click.Context) -> None:
             "--stamps on needs --events page, zone or all, and --snapshot auto or exact: its"
             " programs are those of exact snapshots"
         )
+    if params["events"] == PROC:
+        _check_proc(given, names, params)
     if "numa_maps" in given and not params["sample"]:
         raise click.UsageError("--numa-maps needs --sample")
     for trigger in filter(None, params["triggers"]):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 ZONE = "zone"
 CHEAP = "cheap"
+PROC = "proc"
 AUTO = "auto"  # zone where BPF reports the frees, else cheap: printed.py
 
 SETS = {
@@ -16,6 +17,8 @@ SETS = {
     " fallbacks, frees past the per-CPU lists",
     CHEAP: "only rare events (fallbacks, kswapd, direct reclaim, compaction runs, OOM kills)",
     "all": "page, and all of reclaim, compaction, migration, watermark changes, vmstat ticks",
+    PROC: "none: zoneinfo, buddyinfo, pagetypeinfo and vmstat of /proc every --interval; needs no"
+    " root, but for pagetypeinfo",
 }
 
 # Kinds of page events of the set `zone`. Of `free`, it holds only those past the per-CPU lists:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pagetape import answer
-from pagetape.recording.eventsets import Contents, tracepoints
+from pagetape.recording import proc_record
+from pagetape.recording.eventsets import PROC, Contents, tracepoints
 from pagetape.recording.memory import Demand, Limit, fit
 from pagetape.recording.rotation import OneTape, Rotation
 from pagetape.recording.session import Session, Spooling, Wanted
@@ -56,6 +57,12 @@ class Request:
     memory: float | None
     force: bool
 
+    def of_proc(self) -> proc_record.Request:
+        """The options that /proc over time has, too."""
+        return proc_record.Request(
+            self.out, self.argv, self.duration, self.sample, self.private, self.force
+        )
+
     def demand(self) -> Demand:
         """What these options decide about memory."""
         flies = self.ring is not None
@@ -80,6 +87,8 @@ class Request:
 
 def record(request: Request, status: Status) -> int:
     """Record; returns the exit status. Raises TapeError if the recording ended early."""
+    if request.events == PROC:
+        return proc_record.record(request.of_proc(), status)
     import_module("pagetape._collector")  # while few files are open: it raises the limit of them
     limit = Limit.of(request.memory)
     taken = fit(request.demand(), limit)

@@ -41,18 +41,24 @@ def is_foreign(tape: Tape) -> bool:
 
 def lines(tape: Tape) -> list[str]:
     """One line for each thing that is absent; of pagetape's own recordings and replays only for the
-    event set zone."""
-    return _lines(tape, _kinds(tape))
+    event sets zone and proc. The facts of an import have what its input lacks."""
+    return [*_lines(tape, _kinds(tape)), *tape.facts.get("limits", [])]
 
 
 def beside_kinds(tape: Tape) -> list[str]:
     """The lines without kinds of events."""
-    return _lines(tape, [])
+    return [*_lines(tape, []), *tape.facts.get("limits", [])]
 
 
 _ZONE = (
     "event set zone: no events of what the per-CPU lists serve, nor of blocks that compaction"
     " isolated"
+)
+
+
+_PROC = (
+    "/proc over time, no events: nothing is known of single allocations, fallbacks, stalls and"
+    " tasks, nor of what happened between two readings, but for counters"
 )
 
 
@@ -64,6 +70,8 @@ def of_event_set(tape: Tape) -> str | None:
 def _lines(tape: Tape, kinds: list[str]) -> list[str]:
     if zone_events.is_zone(tape):
         return [_ZONE]
+    if zone_events.is_of_proc(tape):
+        return [_PROC]
     if not is_foreign(tape):
         return []
     unreadable = [

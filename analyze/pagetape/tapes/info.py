@@ -15,6 +15,7 @@ from pagetape.tapes.disturbance import ENDINGS
 from pagetape.tapes.loss import Loss, counted_kinds
 from pagetape.tapes.spool import Found
 
+_MANY_SNAPSHOTS = 3  # more are of /proc over time
 _MANY_EVENTS = 10_000  # fewer events are the smaller part of a tape's bytes
 
 
@@ -186,8 +187,16 @@ def _places(info: dict[str, Any]) -> Callable[[int], str]:
     return lambda number: names.get(number, "between")
 
 
+def moments(info: dict[str, Any]) -> str:
+    """'60 moments of /proc in 59.0 s', of a tape without events."""
+    nr = answer.amount(len(info["snapshots"]), "moment")
+    return f"{nr} of /proc in {info['duration_s']:.1f} s"
+
+
 def snapshots(info: dict[str, Any]) -> str:
     """The source of each snapshot, and the reason if it is not exact."""
+    if len(info["snapshots"]) > _MANY_SNAPSHOTS:
+        return f"{len(info['snapshots']):,} from /proc"
     words = {
         "none": "none",
         "proc": "from /proc",

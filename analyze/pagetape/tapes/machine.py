@@ -79,6 +79,8 @@ def _missing_files(tape: Tape, free: bool) -> list[str]:
 
 
 def _check_files(tape: Tape, free: bool) -> None:
+    if zone_events.is_of_proc(tape):
+        raise TapeError(errno.EINVAL, f"{tape.path}: has no events; {zone_events.NEEDS_PAGE}")
     missing = _missing_files(tape, free)
     if not missing and tape.facts.get("cpus"):
         return

@@ -36,6 +36,11 @@ _PCP_MAX_ORDER = 3  # PAGE_ALLOC_COSTLY_ORDER
 _SINGLE = ("PCP_LISTS_1", "PCP_LISTS_3")  # rows whose lists take single pages only
 
 
+def is_of_proc(tape: Tape) -> bool:
+    """Whether the tape has /proc over time, and no events."""
+    return tape.facts.get(FACT) == "proc"
+
+
 def is_zone(tape: Tape) -> bool:
     """Whether the tape has the events of `zone` only."""
     return tape.facts.get(FACT) == NAME

@@ -7,7 +7,8 @@
 --   seconds  DOUBLE   Length in seconds; 0 if nothing on the tape has a time.
 --   covers   VARCHAR  What it is the length of: events, snapshots or samples.
 WITH known AS (
-    SELECT 'events' AS covers, (end_ts - start_ts)::BIGINT AS ns FROM machine WHERE end_ts >= start_ts
+    SELECT 'events' AS covers, (end_ts - start_ts)::BIGINT AS ns FROM machine
+    WHERE end_ts >= start_ts AND (recorded IS NULL OR len(recorded) > 0)
     UNION ALL
     SELECT 'snapshots', (max(ts) - min(ts))::BIGINT FROM snapshot WHERE ts > 0
     UNION ALL
