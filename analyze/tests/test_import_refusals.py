@@ -97,12 +97,7 @@ FOREIGN: dict[str, tuple[bytes, str, str]] = {
     "gzip": (b"\x1f\x8b\x08\0\0", "compressed with gzip", "gunzip"),
     "zstd": (b"\x28\xb5\x2f\xfd\0\0", "compressed with zstd", "zstd -d"),
     "core": (b"\x7fELF\x02", "an ELF file", "record"),
-    "vmstat": (b"nr_free_pages 31966\nnr_zone 3\n", "a copy of /proc/vmstat", "--proc"),
-    "zoneinfo": (
-        b"Node 0, zone      DMA\n  pages free     3808\n",
-        "copy of /proc/zoneinfo",
-        "--proc",
-    ),
+    "meminfo": (b"MemTotal:       16318332 kB\n", "a copy of /proc/meminfo", "--proc"),
     "text": (b"hello\n", "a text of an unknown kind", "trace-cmd record"),
     "binary": (b"\x01\x00\x02" * 9, "a binary file of an unknown kind", "trace-cmd record"),
 }

@@ -150,20 +150,21 @@ class _Reader:
             self._by_change[rest].append(text._replace(date=source.changed))
         return []
 
-    def end(self) -> list[str]:
-        """All files are read: place those without a date of their own. Returns lines about it."""
+    def end(self, *, in_order: bool) -> list[str]:
+        """All files are read: place those without a date of their own. Returns lines about it.
+
+        `in_order`: their order counts, not their last change.
+        """
         if not self._by_change:
             return []
         groups = sorted(self._by_change.items(), key=lambda group: _in_order(group[0]))
         dates = [min(text.date or 0 for text in texts) for _, texts in groups]
-        rising = all(one < other for one, other in pairwise(dates))
+        known = not in_order and (all(a < b for a, b in pairwise(dates)) or _apart(dates))
         for (_, texts), date in zip(groups, dates, strict=True):
-            self.texts += [
-                text._replace(date=date if rising or _apart(dates) else None) for text in texts
-            ]
-        if len(groups) == 1:
+            self.texts += [text._replace(date=date if known else None) for text in texts]
+        if in_order or len(groups) == 1:
             return []
-        if rising or _apart(dates):
+        if known:
             return ["the dates of the copies are those at which their files were changed last"]
         return [
             "the files were changed in another order than their names have: their dates are unknown"
@@ -351,7 +352,7 @@ def read(
     for source in proc_sources.sources(path):
         progress(str(source.place))
         reader.take(source, whole=single)
-    by_change = reader.end()
+    by_change = reader.end(in_order=interval is not None)
     moments, limits = _moments(reader, interval)
     moments, boots = _of_one_boot(moments)
     damage = _some(reader.damaged, "damaged copies were left out")

@@ -69,13 +69,6 @@ _MAGIC = (
 
 # Texts, by a line that only they have; the first one that a line matches counts.
 _STAMP = r"\d+\.\d{3,9}:\s"
-_PROC_FILES = {
-    "zoneinfo": r"Node \d+, zone +\w+$|  pages free +\d+$",
-    "buddyinfo": r"Node \d+, zone +\w+( +\d+){5,}\s*$",
-    "pagetypeinfo": r"Page block order: +\d+$",
-    "vmstat": r"nr_free_pages \d+$",
-    "meminfo": r"MemTotal: +\d+ kB$",
-}
 _TEXTS = (
     (r"\s*(<!DOCTYPE html|<html)", _HTML),
     (r'\s*[\[{].*"(traceEvents|ph)"|\s*\{\s*$', _JSON_TRACE),
@@ -90,15 +83,9 @@ _TEXTS = (
         r"|\[ *\d+\.\d{6}\] |kernel: )|\d+,\d+,\d+,-;",
         _DMESG,
     ),
-    *(
-        (
-            pattern,
-            Kind(
-                f"a copy of /proc/{name}",
-                "put it into a directory for --proc, beside the trace.dat",
-            ),
-        )
-        for name, pattern in _PROC_FILES.items()
+    (
+        r"MemTotal: +\d+ kB$",
+        Kind("a copy of /proc/meminfo", "put it into a directory for --proc, beside the trace.dat"),
     ),
 )
 _COMPILED = [(re.compile(pattern, re.ASCII), kind) for pattern, kind in _TEXTS]
