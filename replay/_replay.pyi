@@ -156,6 +156,7 @@ class ReplayOptions(RunOptions, total=False):
     seed: int  # of the changes that make a member of an ensemble; 0: none
     changes: Mapping[str, int]  # changes of each kind, per million rows of event
     flips: Mapping[str, int]  # decisions taken otherwise: by exactness.decision, per 10^9
+    rewrites: Sequence[Mapping[str, Any]]  # rules with the names of rewrite.h; see rewrite.py
     moments: bool  # inferred rows take other moments within their windows
 
 class ValidateOptions(RunOptions, total=False):
@@ -208,6 +209,9 @@ class Replay:
     @property
     def recorded(self) -> dict[str, int]:
         """Of the input: `requests` (allocs, frees) and `failures` (failed allocs, not replayed)."""
+    @property
+    def rewritten(self) -> dict[str, int]:
+        """Of the requests that a rule fits: `requests` that were rewritten, and `kept`."""
     @property
     def anomalies(self) -> dict[str, int]:
         """Anomalies by kind, including those past the table's limit of a million rows."""

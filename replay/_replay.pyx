@@ -62,6 +62,7 @@ cdef dict REPLAY = RUN | {
     "changes": {},
     "flips": {},
     "moments": False,
+    "rewrites": (),
 }
 cdef dict VALIDATE = RUN | {"nr_rows": 0, "checks": "off"}
 cdef dict HINDSIGHT = RUN | {"nr_rows": 0}
@@ -241,6 +242,36 @@ cdef int fill_run(run_config *run, str kernel, Machine machine, Trace trace) exc
     return 0
 
 
+cdef class Rewrites:
+    """The memory of rules of rewrite.h: dicts with the names of struct rewrite_rule."""
+
+    cdef rewrite_rule *rules
+    cdef list threads
+
+    def __cinit__(self, rules):
+        cdef Threads pids
+        cdef rewrite_rule *out
+        self.threads = []
+        self.rules = <rewrite_rule *>calloc(max(len(rules), 1), sizeof(rewrite_rule))
+        if not self.rules:
+            raise MemoryError
+        for i, rule in enumerate(rules):
+            out = &self.rules[i]
+            if rule["pids"] is not None:
+                pids = Threads(rule["pids"])
+                self.threads.append(pids)
+                out.pids, out.nr_pids = pids.pids, len(rule["pids"])
+            out.orders, out.migratetypes = rule["orders"], rule["migratetypes"]
+            out.gfp_has, out.gfp_lacks = rule["gfp_has"], rule["gfp_lacks"]
+            out.since, out.until = rule["since"], rule["until"]
+            out.drop, out.order, out.times = rule["drop"], rule["order"], rule["times"]
+            out.migratetype = rule["migratetype"]
+            out.gfp_clear, out.gfp_set = rule["gfp_clear"], rule["gfp_set"]
+
+    def __dealloc__(self):
+        free(self.rules)
+
+
 cdef class Threads:
     """The memory of a struct recorder_threads."""
 
@@ -263,6 +294,7 @@ cdef class Replay:
     cdef replay *c
     cdef replay_config config
     cdef Threads recorder
+    cdef Rewrites rewrites
     cdef Machine machine
     cdef Trace trace
 
@@ -279,6 +311,7 @@ cdef class Replay:
         self.machine = Machine(config)
         self.trace = Trace(config["trace"])
         self.recorder = Threads(config["recorder_pids"])
+        self.rewrites = Rewrites(config["rewrites"])
         array = c_strings(specs)
         libs = c_strings(paths)
         try:
@@ -301,6 +334,8 @@ cdef class Replay:
             for i, kind in enumerate(TABLES["exactness"].column("decision").labels):
                 self.config.variation.flips[i] = config["flips"].get(kind, 0)
             self.config.variation.moments = config["moments"]
+            self.config.rewrites = self.rewrites.rules
+            self.config.nr_rewrites = len(config["rewrites"])
             self.config.explains = config["explains"] or config["trace"] is not None
             check(replay_new(&self.c, &self.config, &err), &err)
         finally:
@@ -377,6 +412,11 @@ cdef class Replay:
     def recorded(self):
         cdef const totals *t = replay_totals(self.c)
         return {"requests": t.requests, "failures": t.recorded_failures}
+
+    @property
+    def rewritten(self):
+        cdef const totals *t = replay_totals(self.c)
+        return {"requests": t.rewritten, "kept": t.kept}
 
     @property
     def anomalies(self):

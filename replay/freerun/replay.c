@@ -72,6 +72,7 @@ void replay_free(struct replay *r)
 {
 	if (!r)
 		return;
+	rewrites_free(&r->rewrites);
 	serve_free(&r->serve);
 	zone_lock_queues_free(r->zone_locks);
 	pcp_occupancies_free(&r->occupancies);
@@ -183,6 +184,10 @@ static int start(struct replay *r, struct error *err)
 	if (!ret)
 		ret = serve_init(&r->serve, r->model, r->run.anomalies, err);
 	if (!ret)
+		ret = rewrites_init(&r->rewrites, r->config.rewrites, r->config.nr_rewrites,
+				    r->model, err);
+	r->serve.rewrites = r->rewrites.nr ? &r->rewrites : NULL;
+	if (!ret)
 		ret = requests_init(&r->requests, r->model, r->run.anomalies, err);
 	if (!ret && r->config.counted)
 		ret = event_counts_init(&r->event_counts, r->model->nr_cpus, &r->config.recorder,
@@ -265,6 +270,20 @@ static void run_request(struct replay *r, struct waiting *e)
 	serve_request(&r->serve, e);
 	if (e->kind == EVENT_KIND_ALLOC && e->frame != NO_FRAME)
 		ages_allocated(&r->reclaim.supply.ages, e->frame, e->gfp_flags, e->migratetype);
+}
+
+/* Run what stands in the place of a request. */
+static void run_rewritten(struct replay *r, const struct waiting *e)
+{
+	struct waiting first, piece;
+	uint32_t nr = rewrites_of(&r->rewrites, &r->serve, e, &first);
+
+	for (uint32_t i = 0; i < nr; i++) {
+		piece = first;
+		if (i)
+			piece.frame += i << first.order;
+		run_request(r, &piece);
+	}
 }
 
 /* Prefetch the frame of the model's page of a request. */
@@ -399,7 +418,7 @@ static void run_due(struct replay *r, bool flush)
 	while ((nr = requests_due(&r->requests, flush, &due, &next))) {
 		for (size_t i = 0; i < nr; i++)
 			prefetch_place(r, &due[i]);
-		quiet = !r->config.explains && is_quiet(r, &due[nr - 1]);
+		quiet = !r->config.explains && !r->rewrites.nr && is_quiet(r, &due[nr - 1]);
 		for (size_t i = 0; i < nr; i++) {
 			if (quiet && !r->model->record->boosted_nodes) {
 				begin(r, &due[i]);
@@ -410,7 +429,10 @@ static void run_due(struct replay *r, bool flush)
 				catch_up(r, &due[i]);
 				if (r->variation.next <= r->serve.at)
 					variation_run(&r->variation, &due[i], r->serve.at);
-				run_request(r, &due[i]);
+				if (r->rewrites.nr)
+					run_rewritten(r, &due[i]);
+				else
+					run_request(r, &due[i]);
 				if (r->config.explains)
 					compare_page(r, &due[i]);
 				r->serve.request = no_facts;
@@ -445,6 +467,8 @@ int replay_feed_columns(struct replay *r, const struct event_columns *columns, s
 	r->totals.loop_seconds = r->run.loop_seconds;
 	r->totals.requests = r->requests.arrived;
 	r->totals.recorded_failures = r->requests.failures;
+	r->totals.rewritten = r->rewrites.rewritten;
+	r->totals.kept = r->rewrites.kept;
 	return ret;
 }
 
@@ -478,6 +502,8 @@ int replay_finish(struct replay *r, struct error *err)
 		huge_requests_write(&r->serve.huge_requests, r->huge_request);
 		snapshot_write(r->model, r->end, r->requests.last_ts);
 	}
+	r->totals.rewritten = r->rewrites.rewritten;
+	r->totals.kept = r->rewrites.kept;
 	ret = run_finish(&r->run, err);
 	r->totals.loop_seconds += cpu_seconds() - begin;
 	return ret;

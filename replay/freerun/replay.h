@@ -33,6 +33,7 @@
 #include "model/event_counts.h"
 #include "model/policy_effect.h"
 #include "reclaim/reclaim_supply.h"
+#include "rewrite.h"
 #include "run/run.h"
 #include "variation.h"
 
@@ -52,6 +53,8 @@ struct replay_config {
 	bool compacts_for_record;
 	bool explains; /* find the first wrong page: slower */
 	struct variation_config variation;
+	const struct rewrite_rule *rewrites; /* borrowed until replay_free() */
+	int nr_rewrites;
 };
 
 /* The first page that differs from the recorded one. */
@@ -69,6 +72,7 @@ struct totals {
 	uint64_t requests;          /* allocs and frees among them */
 	uint64_t recorded_failures; /* allocs that failed in the record: not replayed */
 	const uint64_t *anomalies;  /* [NR_ANOMALY_KIND] */
+	uint64_t rewritten, kept;   /* requests that a rule fits: see struct rewrites */
 	double loop_seconds;        /* of CPU time, in replay_feed() and replay_finish() */
 	struct counters counters;
 };

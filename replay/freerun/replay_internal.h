@@ -10,6 +10,7 @@
 #include "model/event_counts.h"
 #include "replay.h"
 #include "reclaim/reclaim_run.h"
+#include "rewrite.h"
 #include "run/fragmentation_sample.h"
 #include "run/pcp_occupancy.h"
 #include "run/run.h"
@@ -29,6 +30,7 @@ struct replay {
 	struct requests requests;
 	struct serve serve;
 	struct variation variation;
+	struct rewrites rewrites;
 
 	bool *busy;          /* [cpu] its next tick may have work */
 	bool recorded_ticks; /* the tape has the ticks; else a tick every tick_ns */

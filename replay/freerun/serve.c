@@ -22,6 +22,20 @@ static bool has_page(struct serve *s, const struct waiting *e)
 	return true;
 }
 
+bool serve_has_block(const struct serve *s, const struct waiting *e)
+{
+	uint32_t place = page_map_place(&s->pages, e->frame);
+
+	for (int i = 0; i < s->nr_early; i++)
+		if (s->early[i] == s->at)
+			return true;
+	for (int i = 0; i < s->nr_captured; i++)
+		if (s->captured[i] == e->frame)
+			return true;
+	return place != NO_FRAME && frame_is_live(s->model->frames[place].state) &&
+	       s->model->frames[place].list == AWAITS_ALLOC;
+}
+
 /* The event of an alloc that has already run. */
 static bool emit_early(struct serve *s, const struct waiting *e)
 {

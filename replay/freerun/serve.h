@@ -55,6 +55,8 @@ struct refill_rest {
 	uint32_t left; /* recorded pages to come */
 };
 
+struct rewrites;
+
 struct serve {
 	struct model *model;
 	struct page_map pages;
@@ -74,8 +76,9 @@ struct serve {
 	uint64_t nr_awaiting_alloc; /* pages taken without an event so far */
 	struct migration migrations[SERVE_MIGRATIONS];
 	int nr_migrations;
-	struct refill_rest *refills; /* [cpu] of a tape of the event set zone; else NULL */
-	struct contig_run *runs;     /* [cpu] NULL: the row frees each page by itself */
+	struct refill_rest *refills;     /* [cpu] of a tape of the event set zone; else NULL */
+	const struct rewrites *rewrites; /* NULL: the requests are the recorded ones */
+	struct contig_run *runs;         /* [cpu] NULL: the row frees each page by itself */
 };
 
 /* Prepare to serve requests from `model`. -ENOMEM. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inferred rows that are requests of a free run. */
+#include "rewrite.h"
 #include "serve_internal.h"
 
 #include "model/buddy.h"
@@ -271,8 +272,12 @@ static void learn_dirty(struct model *m, const struct zone *zone, bool dirty)
 /* An alloc that happened before its event. */
 static void alloc_early(struct serve *s, const struct inferred *u, const struct waiting *e)
 {
-	/* A fault that asks for a huge page runs at its event: its outcome depends on it. */
-	if (s->nr_early == SERVE_EARLY_MAX || (s->huge && huge_is_try(s->huge, e)))
+	/*
+	 * A fault that asks for a huge page runs at its event: its outcome depends on it. So does a
+	 * request that becomes another one.
+	 */
+	if (s->nr_early == SERVE_EARLY_MAX || (s->huge && huge_is_try(s->huge, e)) ||
+	    (s->rewrites && rewrites_fit(s->rewrites, e)))
 		return;
 	s->early[s->nr_early++] = u->event_row;
 	s->request.free.pcp_locked = u->kind == INFERRED_KIND_DIRECT_ALLOC;

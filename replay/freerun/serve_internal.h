@@ -23,6 +23,9 @@ enum { ROW_FREE = 1, ROW_FREE_BATCHED = 2 };
 __attribute__((cold)) void serve_report(struct serve *s, const struct waiting *e, int kind,
 					int action);
 
+/* Whether the block of an alloc was taken before its event: by an inferred row, or a capture. */
+bool serve_has_block(const struct serve *s, const struct waiting *e);
+
 /* A recorded alloc, as a request. */
 struct request serve_asked(const struct serve *s, const struct waiting *e);
 /* An alloc; `emit`: its event is written as well. */

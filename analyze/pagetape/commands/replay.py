@@ -75,6 +75,7 @@ def _text(result: dict[str, Any], counters: bool) -> str:
         f"reclaim {result['reclaim']}: {answer.amount(result['events'], 'event')}\n"
         f"{''.join(f'{line}{chr(10)}' for line in result['kernel_warnings'])}\n"
         f"{_counters(result) if counters else ''}"
+        f"{_rewritten(result)}"
         f"{_preference(result['preference'])}"
         f"{_start(result['hindsight'])}"
         f"{''.join(f'synthetic: {what}{chr(10)}' for what in result['synthetic'])}"
@@ -134,6 +135,31 @@ def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ..
     return tuple(sorted(preference.known_preferences(tape, rows).items()))
 
 
+def _changing(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """The rules of --rewrite that change something; BadParameter for one that cannot be read."""
+    from pagetape.replaying import rewrite
+
+    try:
+        found = tuple(rule.text for rule in rewrite.rules(texts))
+    except rewrite.RuleError as e:
+        raise click.BadParameter(str(e), param_hint="--rewrite") from None
+    for text in texts:
+        if text not in found:
+            console.report(f"the rule '{text}' changes nothing, and is left out")
+    return found
+
+
+def _rewritten(result: dict[str, Any]) -> str:
+    """A line about each rule, and one about the requests; empty without a rule."""
+    if not (made := result.get("rewritten")):
+        return ""
+    kept = made["kept"]
+    also = f"; {kept:,} stay, whose block was taken before their event" if kept else ""
+    lines = [f"rewrite: {rule}" for rule in result["rewrite"]]
+    nr = answer.amount(made["requests"], "request")
+    return "".join(f"{line}\n" for line in [*lines, f"rewritten: {nr}{also}"])
+
+
 @click.command("replay")
 @options.tape
 @model_options.kernel
@@ -144,6 +170,16 @@ def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ..
     metavar="SPEC",
     shell_complete=completion.policies,
     help="Policy: name, or name:key=value,key=value. Repeatable.  [default: mainline]",
+)
+@click.option(
+    "--rewrite",
+    "rules",
+    multiple=True,
+    metavar="RULE",
+    help="What if a caller had asked otherwise: 'CONDITION and CONDITION : CHANGE', as 'task ~ db"
+    " and order = 3 : order = 0 x 8'. Conditions: task, cgroup, pid, order, migratetype, gfp has or"
+    " lacks FLAG, time. Changes: order = N x TIMES, migratetype = NAME, drop FLAG, add FLAG, drop."
+    " Repeatable: the first rule that fits a request counts.",
 )
 @model_options.policy_libs
 @click.option(
@@ -210,6 +246,7 @@ def command(
     tape: Path,
     kernel: str,
     policies: tuple[str, ...],
+    rules: tuple[str, ...],
     policy_libs: tuple[str, ...],
     reclaim: str,
     preferred: str,
@@ -235,9 +272,14 @@ def command(
     recording's own rules. pagetape runs that replay once and caches its figures. The OUT.tape of
     a what-if also holds them, as the model's error on this recording.
 
+    --rewrite puts other requests in the place of recorded ones; pages are freed when the originals
+    were. A request that failed in the recording fails again. No request gets more pages than it
+    had.
+
     \b
     Example:
       pagetape replay base.tape --policy nofragment:mode=always -o whatif.tape
+      pagetape replay base.tape --rewrite 'task = "db" and order = 3 : order = 0 x 8'
       pagetape replay base.tape --explain
     """
     from pagetape.asking import headline
@@ -255,6 +297,7 @@ def command(
     memory_policies = _known_preferences(source, numa_maps) if numa_maps else ()
     model_options.check_policies(stack, policy_libs)
     run = Run(kernel, stack, "R0", policy_libs, preferred, memory_policies, parts, assisted)
+    run = replace(run, rewrite=_changing(rules))
     check(source, run)
     if out is not None:
         output.check_free(out, replace=force, inputs=[tape])

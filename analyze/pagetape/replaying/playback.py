@@ -22,6 +22,7 @@ from pagetape.replaying import (
     reclaim_input,
     reclaim_mode,
     replay_span,
+    rewrite,
     start_variation,
 )
 from pagetape.replaying.engine_run import (
@@ -71,6 +72,7 @@ class Run:
     memory_policies: tuple[tuple[int, str], ...] = ()  # by thread: preference.known_preferences()
     cpu_parts: tuple[int, ...] = ()  # node of each CPU, where fake_numa splits a node
     assisted: bool = False  # also takes what the recorded policy decided: validation.requests()
+    rewrite: tuple[str, ...] = ()  # other requests in the place of recorded ones: rewrite.py
 
     @property
     def own(self) -> "Run":
@@ -95,6 +97,7 @@ def is_own(tape: Tape, run: Run) -> bool:
     passive = {p["name"] for p in _replay.policies() if p["choices"] == ["lock_costs"]}
     mainline = {p for p in run.policies if p.partition(":")[0] not in passive} <= {"mainline"}
     mainline = mainline and run.preference == "auto" and not run.memory_policies
+    mainline = mainline and not run.rewrite
     return mainline and own is not None and kernels.row(tape, run.kernel) == own.row
 
 
@@ -147,6 +150,13 @@ class Source:
         self._preferences = preferences if preferences is not None else SCHEMA.empty_table()
         self._instead: Mapping[str, pa.Table] = {}
         self._made: dict[Run, dict[str, Any]] = {}
+        self._rewrites: dict[tuple[str, ...], list[dict[str, Any]]] = {(): []}
+
+    def _rules(self, rules: tuple[str, ...]) -> list[dict[str, Any]]:
+        """The rules of a run for the engine; the tape is asked once for all members."""
+        if rules not in self._rewrites:
+            self._rewrites[rules] = rewrite.compiled(self.tape, rules)
+        return self._rewrites[rules]
 
     def with_start(self, tables: Mapping[str, pa.Table]) -> "Source":
         """The same source, with these tables at the start instead of the tape's."""
@@ -266,6 +276,7 @@ class Source:
             cpu_parts=run.cpu_parts,
             recorder_pids=self._recorder_pids,
             policy_libs=run.policy_libs,
+            rewrites=self._rules(run.rewrite),
             **options,
         )
 
@@ -356,6 +367,7 @@ def made_by(tape: Tape, run: Run) -> dict[str, Any]:
         "tier": run_tier(tape, run),
         "no_verdict": without_verdict(tape, run),
         "synthetic": synthetic(run),
+        **({"rewrite": list(run.rewrite)} if run.rewrite else {}),
     }
 
 
@@ -383,6 +395,7 @@ def of_replay(tape: Tape, recording: Tape) -> Run | None:
         made["reclaim"],
         preference=made.get("prefer", "auto"),
         assisted=made.get("assisted", False),
+        rewrite=tuple(made.get("rewrite", ())),
     )
 
 
@@ -460,7 +473,9 @@ class Playback:
                 del totals[name]
         for name in _OF_LISTS if zone_events.is_zone(self._source.tape) else ():
             del totals[name]
+        changed = self._playing.engine.rewritten
         return made | {
+            **({"rewritten": changed} if self._run.rewrite else {}),
             "events": events,
             "events_per_s": events / seconds if seconds else None,
             "anomalies": self._output.anomalies.total(),

@@ -160,6 +160,7 @@ def with_intervals(
 def label(run: Run) -> str:
     """What differs in a run from the recording, in words."""
     parts = [" + ".join(run.policies)] if run.policies else []
+    parts += [f"rewrite '{rule}'" for rule in run.rewrite]
     if run.kernel != "auto":
         parts.append(f"kernel {kernel_rows.named(kernel_rows.asked(run.kernel))}")
     if run.reclaim != "R0":
