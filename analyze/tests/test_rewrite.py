@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """replay --rewrite: other requests in the place of recorded ones, and nothing else changes."""
 
+import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +272,19 @@ def test_a_member_of_the_ensemble_has_the_rule_too(source: Source, tmp_path: Pat
     assert "[" in found.output
     assert Tape(tmp_path / "a.tape").facts["replay"]["rewrite"] == ["order = 3 : order = 0 x 8"]
     assert source.tape.num_rows("event")
+
+
+def test_diagnose_proposes_a_rule_where_the_order_is_the_cause() -> None:
+    said = CliRunner().invoke(pagetape, ["diagnose", str(SERVER), "--json"])
+    found = {f["id"]: f for f in json.loads(said.output)["findings"]}
+    assert "whatif" not in found["mixing"], "most of its fallbacks are of order 0"
+    proposed = found["pinned"]["whatif"]
+    assert found["pinned"]["evidence"]["task"] == "frontend"
+    words = shlex.split(proposed)
+    assert words[-1] == 'task = "frontend" and order > 0 : order = 0'
+    run = CliRunner().invoke(pagetape, [*words[1:], "--ensemble", "0"])
+    assert run.exit_code == 0
+    assert "rewritten: 3,316 requests" in run.output
 
 
 def test_a_tape_without_each_allocation_is_refused(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ def _finding(number: int, finding: "Finding") -> str:
         _wrapped(finding.text),
         _wrapped(finding.certainty, "   sure: "),
         f"   next: {finding.next}",  # one line, to be copied
+        *([f"   what if: {finding.whatif}"] if finding.whatif else []),
     ]
     return "\n".join(lines)
 
@@ -102,12 +103,14 @@ def command(tape: Path, every: bool, as_json: bool) -> None:
     """Show the findings that matter on a tape, at most five, worst first.
 
     Each finding has its number, the share, what is normal, how sure it is, and the next command.
-    --all also shows each question without a disease, with its reason. All counts are those of the
-    whole tape. The end lists what the recording cannot show.
+    Where the order of a task's requests is the cause, "what if" has the replay in which it asks for
+    single pages. --all also shows each question without a disease, with its reason. All counts are
+    those of the whole tape. The end lists what the recording cannot show.
 
     JSON: `findings` has id, title, severity (high, medium, low), text, certainty, evidence
-    (numbers) and next. `not_shown` has the other questions: severity `none` is below the
-    threshold, `unknown` is not recorded. `limits` has what the recording cannot show.
+    (numbers), next, and whatif where there is one. `not_shown` has the other questions: severity
+    `none` is below the threshold, `unknown` is not recorded. `limits` has what the recording cannot
+    show.
 
     \b
     Example:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tape under examination: its queries, its facts, and what its recording left out."""
 
+import json
 import shlex
 from functools import cached_property
 from typing import Any
@@ -10,7 +11,7 @@ from pagetape.asking import query
 from pagetape.asking.database import Database
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import absent
+from pagetape.tapes import absent, zone_events
 
 
 class Case:
@@ -114,6 +115,16 @@ class Case:
     def record(self, *options: str) -> str:
         """The command that records what this tape lacks."""
         return " ".join(["pagetape record -o new.tape --duration 60s", *options])
+
+    def smaller(self, task: str | None, order: int = 0) -> str:
+        """The replay in which the requests of `task` of that order, or of all orders above 0,
+        become requests for single pages; empty where no replay is possible."""
+        whole = self.has("event", "alloc") and self.has("event", "free")
+        if self.run is not None or not task or not whole or zone_events.is_zone(self.tape):
+            return ""
+        orders = f"order = {order}" if order else "order > 0"
+        rule = f"task = {json.dumps(task, ensure_ascii=False)} and {orders} : order = 0"
+        return self.command("replay", "T", "--rewrite", shlex.quote(rule))
 
     @property
     def page_size(self) -> int:

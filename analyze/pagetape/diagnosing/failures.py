@@ -129,4 +129,7 @@ def examine(case: Case) -> Finding:
         command,
         evidence,
         FAILURES.rank(max(share, FAILURES.low)),
+        case.smaller(worst["task"], worst["page_order"])
+        if worst["page_order"] and 2 * worst["block"] > worst["nr"]
+        else "",
     )

@@ -16,7 +16,8 @@ class Finding:
 
     `text` is one or two sentences: the number, its share, the baseline, and why it matters. For
     `none` and `unknown` it is the reason. `certainty` says how sure the number is, `next` is the
-    next command, `rank` orders findings of one severity: the ratio of the number to its threshold.
+    next command, `whatif` a replay in which the task asks for single pages, `rank` orders findings
+    of one severity: the ratio of the number to its threshold.
     """
 
     id: str
@@ -27,6 +28,7 @@ class Finding:
     next: str = ""
     evidence: dict[str, Any] = field(default_factory=dict)
     rank: float = 0.0
+    whatif: str = ""
 
     @property
     def shown(self) -> bool:
@@ -36,7 +38,8 @@ class Finding:
     def as_json(self) -> dict[str, Any]:
         """The JSON object of the finding."""
         names = ("id", "title", "severity", "text", "certainty", "evidence", "next")
-        return {name: getattr(self, name) for name in names}
+        whatif = {"whatif": self.whatif} if self.whatif else {}
+        return {name: getattr(self, name) for name in names} | whatif
 
 
 def worst_first(findings: list[Finding]) -> list[Finding]:

@@ -87,4 +87,5 @@ def examine(case: Case) -> Finding:
         case.command("report", "extfrag.by_stack" if row["stack"] else "extfrag.by_task", "T"),
         evidence,
         MIXING.rank(share) if share is not None else 1.0,
+        case.smaller(row["task"]) if 2 * row["task_high"] > row["task_nr"] else "",
     )

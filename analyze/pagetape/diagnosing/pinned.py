@@ -50,8 +50,11 @@ def examine(case: Case) -> Finding:
     )
     text += (
         f"; task {row['task']} allocated {percent(of(row['task_pages'], row['pinning_pages']))} of"
-        " the pages."
+        " the pages"
     )
+    # Its order is the cause if most of its pages are held for a block.
+    ordered = 2 * row["task_high"] > row["task_pages"]
+    text += f", {row['task_high']:,} of them in blocks above order 0." if ordered else "."
     certainty = (
         "a lower bound: only pages whose allocation is on the tape count"
         + (f" ({amount(row['unclear'], 'more block')} unclear)" if row["unclear"] else "")
@@ -66,4 +69,5 @@ def examine(case: Case) -> Finding:
         else case.command("report", "frag.mixed_blocks", "T"),
         evidence,
         PINNED.rank(share),
+        case.smaller(row["task"]) if ordered else "",
     )

@@ -96,4 +96,5 @@ def examine(case: Case) -> Finding:
         case.command(*words),
         evidence,
         STALLS.rank(share),
+        case.smaller(row["task"]) if words[1] == "frag.score" else "",
     )

@@ -15,6 +15,7 @@
 --   task            VARCHAR  Task with the most harmful fallbacks.
 --   task_nr         BIGINT   Its harmful fallbacks.
 --   task_interrupt  BIGINT   Of these, fallbacks in interrupt context: the task did not ask for them.
+--   task_high       BIGINT   Of task_nr, fallbacks of requests above order 0.
 --   cgroup          VARCHAR  Control group with the most; null if the tape has none.
 --   cgroup_nr       BIGINT   Its harmful fallbacks.
 --   stack           VARCHAR  Kernel stack with the most, outermost function first; null if the tape has none.
@@ -29,6 +30,7 @@ WITH fallback AS MATERIALIZED (
         (f.flags & 6) <> 0 AS in_interrupt,
         (f.pfn >> m.pageblock_order)::BIGINT AS block,
         f.alloc_migratetype,
+        f.alloc_order,
         f.below_pageblock,
         f.below_pageblock AND f.alloc_migratetype <> 'MOVABLE' AND f.fallback_migratetype = 'MOVABLE' AS harmful
     FROM extfrag AS f
@@ -65,7 +67,11 @@ movable AS (
 ),
 
 by_task AS (
-    SELECT comm, count(*) AS nr, count(*) FILTER (in_interrupt) AS in_interrupt
+    SELECT
+        comm,
+        count(*) AS nr,
+        count(*) FILTER (in_interrupt) AS in_interrupt,
+        count(*) FILTER (alloc_order > 0) AS high
     FROM harm
     GROUP BY comm
     ORDER BY nr DESC, comm
@@ -100,6 +106,7 @@ SELECT
     t.comm AS task,
     t.nr AS task_nr,
     t.in_interrupt AS task_interrupt,
+    t.high AS task_high,
     c.cgroup AS cgroup,
     c.nr AS cgroup_nr,
     s.folded AS stack,

@@ -16,6 +16,7 @@
 --   exact          BOOLEAN  All free pages are from an exact snapshot.
 --   task           VARCHAR  Task that allocated most of the pinning pages.
 --   task_pages     BIGINT   Pinning pages that it allocated.
+--   task_high      BIGINT   Of these, pages of blocks above order 0.
 WITH edge AS (
     SELECT tape, max(snapshot) AS last FROM zone GROUP BY tape
 ),
@@ -42,6 +43,7 @@ held AS MATERIALIZED (
     SELECT
         (u.pfn >> m.pageblock_order)::BIGINT AS block,
         u.migratetype,
+        u.page_order,
         1 << least(u.page_order::INTEGER, m.pageblock_order) AS pages,
         coalesce(t.comm, u.pid::VARCHAR) AS comm
     FROM page_in_use AS u
@@ -64,7 +66,7 @@ of_block AS (
 ),
 
 by_task AS (
-    SELECT comm, sum(pages)::BIGINT AS pages
+    SELECT comm, sum(pages)::BIGINT AS pages, coalesce(sum(pages) FILTER (page_order > 0), 0)::BIGINT AS high
     FROM held
     WHERE migratetype <> 'MOVABLE'
     GROUP BY comm
@@ -81,5 +83,6 @@ SELECT
     count(*) FILTER (b.pinning = 0 AND b.known < b.used) AS unclear,
     (SELECT bool_and(exact) FROM filled) AS exact,
     (SELECT comm FROM by_task) AS task,
-    (SELECT pages FROM by_task) AS task_pages
+    (SELECT pages FROM by_task) AS task_pages,
+    (SELECT high FROM by_task) AS task_high
 FROM of_block AS b
