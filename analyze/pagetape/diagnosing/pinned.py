@@ -69,5 +69,5 @@ def examine(case: Case) -> Finding:
         else case.command("report", "frag.mixed_blocks", "T"),
         evidence,
         PINNED.rank(share),
-        case.smaller(row["task"]) if ordered else "",
+        case.smaller(str(row["task"])) if ordered else "",
     )
