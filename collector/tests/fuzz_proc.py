@@ -10,6 +10,7 @@ like that of libFuzzer.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -171,10 +172,12 @@ def main() -> None:
                 damage_text(copy / name, random.randrange(1 << 32))
             before = time.process_time()
             try:
-                read_all_of(proc_copies.saved(copy))
-                read_series_of(copy)
-            except OSError:
-                refused += 1
+                try:
+                    read_all_of(proc_copies.saved(copy))
+                except OSError:
+                    refused += 1
+                with contextlib.suppress(OSError):
+                    read_series_of(copy)
             except BaseException:
                 shutil.rmtree("fuzz_proc-crash", ignore_errors=True)
                 shutil.copytree(copy, "fuzz_proc-crash")

@@ -191,6 +191,8 @@ def _no_tracefs() -> Check:
 
 def _events(root: Path) -> Iterator[Check]:
     for name in eventsets.SETS:
+        if name == eventsets.PROC:
+            continue
         wanted = set(eventsets.tracepoints(name))
         kinds = [k for table in TABLES.values() for k in table.kinds if wanted & {*k.tracepoints}]
         missing = [
@@ -202,6 +204,16 @@ def _events(root: Path) -> Iterator[Check]:
         ok = True if not missing else None if len(missing) < len(kinds) else False
         lack = f"this kernel has no {', '.join(missing)}" if missing else ""
         yield Check(f"--events {name}", ok, found, lack, needed=name == "page")
+
+
+def _proc_files() -> Iterator[Check]:
+    """Check the files of /proc over time."""
+    names = ("zoneinfo", "buddyinfo", "vmstat", "pagetypeinfo")
+    lacking = [name for name in names if not os.access(Path("/proc", name), os.R_OK)]
+    found = f"{len(names) - len(lacking)} of {len(names)} files of /proc"
+    ok = True if not lacking else None if lacking == ["pagetypeinfo"] else False
+    lack = f"this user may not read {', '.join(lacking)}" if lacking else ""
+    yield Check(f"--events {eventsets.PROC}", ok, found, lack)
 
 
 def _instance(instance: Path) -> Iterator[Check]:
@@ -418,6 +430,7 @@ _CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
         "without it, migratetypes of free lists stay unknown unless a snapshot is exact",
         "run as root, or with CAP_DAC_READ_SEARCH",
     ),
+    _proc_files,
     _kallsyms,
     _cgroups,
     _disk,

@@ -84,6 +84,8 @@ def tracepoints(which: str) -> list[str]:
     """The "system:event" names of an event set."""
     from pagetape.schemas import TABLES  # not for the first words of `record`
 
+    if which == PROC:
+        return []
     tables = ("event",) if which == "page" else ("event", "reclaim", "compaction")
     return [
         tracepoint
