@@ -14,6 +14,8 @@ from pagetape.cli import pagetape
 from pagetape.schemas.tape import Tape, TapeError
 
 PROC = Path(__file__).parents[2] / "collector/tests/data/proc-6.1"
+SHARED = Path(__file__).parents[3] / "shared/data/public"
+needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="needs the shared data")
 RECORD = ("pagetape", "record", "--events", "proc")
 FILES = ("zoneinfo", "buddyinfo", "pagetypeinfo", "vmstat")
 
@@ -210,3 +212,43 @@ def test_options_that_need_events(tmp_path: Path, options: list[str]) -> None:
     )
     assert found.exit_code == 2
     assert "--events proc" in found.output
+
+
+# Copies from public reports
+
+
+def of_public(name: str, tmp_path: Path) -> Path:
+    run("import", SHARED / name, "-o", tmp_path / "a.tape")
+    return tmp_path / "a.tape"
+
+
+@needs_shared
+def test_eight_nodes_have_the_index_of_their_kernel(tmp_path: Path) -> None:
+    tape = of_public("eight-nodes", tmp_path)
+    rows = answer("report", "frag.debugfs", tape)["rows"]
+    lines = [row["line"].split() for row in rows if row["file"] == "unusable_index"]
+    kernel = (SHARED / "eight-nodes/kernel-unusable_index.txt").read_text()
+    assert lines == [line.split() for line in kernel.splitlines()]
+    assert len(lines) == 10
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("name", "migratetype", "pages", "capped"),
+    [
+        ("wrapped-pagetypeinfo", "MOVABLE", 6_323_168, False),
+        ("capped-pagetypeinfo", "MOVABLE", 9_930_432, True),
+        ("csky-cma", "CMA", 60_564, False),
+    ],
+)
+def test_folded_and_capped_lists_and_those_of_cma(
+    tmp_path: Path, name: str, migratetype: str, pages: int, capped: bool
+) -> None:
+    rows = answer("report", "frag.by_migratetype", of_public(name, tmp_path))["rows"]
+    (row,) = (
+        row
+        for row in rows
+        if (row["snapshot"], row["node"], row["zone"]) == (0, 0, "NORMAL")
+        and row["migratetype"] == migratetype
+    )
+    assert (row["free_pages"], row["capped"]) == (pages, capped)
