@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,20 @@ def test_diagnose_page_and_comparison(tape: Path, tmp_path: Path) -> None:
     rows = answer("report", "metrics", tape)["rows"]
     assert {row["metric"] for row in rows} >= {m["metric"] for m in metrics}
     assert all("at the end" in row["metric"] for row in rows)
+
+
+def test_readings_below_a_watermark_are_a_finding(tmp_path: Path) -> None:
+    text = (PROC / "zoneinfo.before").read_text()
+    found = re.search(r"pages free +(\d+)\n(.*\n)?        min +(\d+)", text)
+    assert found
+    low = text.replace(f"pages free     {found[1]}", "pages free     7", 1)
+    both = f"2026-11-21 06:15:00 UTC\n{text}\n2026-11-21 06:16:00 UTC\n{low}"
+    (tmp_path / "log").write_text(both)
+    run("import", tmp_path / "log", "-o", tmp_path / "a.tape")
+    findings = {f["id"]: f for f in answer("diagnose", tmp_path / "a.tape")["findings"]}
+    assert findings["watermarks"]["severity"] == "low"
+    assert findings["watermarks"]["evidence"]["zones"][0]["below_min"] == 1
+    assert "At 1 of 2 moments zone DMA of node 0" in findings["watermarks"]["text"]
 
 
 def test_what_was_left_out_is_a_fact_of_the_tape(tmp_path: Path) -> None:

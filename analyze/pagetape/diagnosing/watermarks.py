@@ -8,6 +8,7 @@ from pagetape.answer import amount
 from pagetape.diagnosing.case import Case, of, percent
 from pagetape.diagnosing.finding import Finding
 from pagetape.diagnosing.thresholds import RECLAIM_TARGET, WATERMARKS
+from pagetape.tapes import zone_events
 
 _finding = partial(Finding, "watermarks", "Watermarks too tight")
 
@@ -30,7 +31,38 @@ def _near(row: dict[str, Any]) -> str:
     return f"{amount(near, 'near miss', 'near misses')} (below low, kswapd in time)"
 
 
+def _at_readings(case: Case) -> Finding:
+    """The answer of a tape of /proc over time: how often free memory was below a watermark."""
+    rows = case.rows("readings")
+    if not rows:
+        why = "no reading of zoneinfo: the watermarks are unknown"
+        return _finding("unknown", why, next=case.record("--events all"))
+    worst = rows[0]
+    evidence = {"zones": rows, "baseline": 0}
+    moments = amount(worst["moments"], "moment")
+    where = f"zone {worst['zone']} of node {worst['node']}"
+    if not worst["below_min"]:
+        below = (
+            f"{where} was below low at {worst['below_low']:,} of {moments}, and no zone below min"
+        )
+        if not worst["below_low"]:
+            below = f"no zone was below its low watermark at any of {moments}"
+        return _finding("none", below, evidence=evidence)
+    return _finding(
+        "low",
+        f"At {worst['below_min']:,} of {moments} {where} had fewer free pages than its min watermark"
+        f" (least {worst['least']:,}, min {worst['wmark_min']:,} pages; normal is 0): requests then"
+        " reclaim by themselves.",
+        "read at these moments; between them nothing is known",
+        case.record("--events all"),
+        evidence,
+        of(worst["below_min"], worst["moments"]),
+    )
+
+
 def examine(case: Case) -> Finding:
+    if zone_events.is_of_proc(case.tape):
+        return _at_readings(case)
     if why := case.missing("reclaim", "wakeup_kswapd"):
         return _finding("unknown", why, next=case.record("--events all"))
     row = case.row("watermarks")
