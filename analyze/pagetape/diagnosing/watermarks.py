@@ -42,9 +42,8 @@ def _at_readings(case: Case) -> Finding:
     moments = amount(worst["moments"], "moment")
     where = f"zone {worst['zone']} of node {worst['node']}"
     if not worst["below_min"]:
-        below = (
-            f"{where} was below low at {worst['below_low']:,} of {moments}, and no zone below min"
-        )
+        low = f"{worst['below_low']:,} of {moments}"
+        below = f"{where} was below low at {low}, and no zone below min"
         if not worst["below_low"]:
             below = f"no zone was below its low watermark at any of {moments}"
         return _finding("none", below, evidence=evidence)
