@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/clock.h"
+#include "model/owed.h"
 #include "model/pcp.h"
 #include "model/policy_stack.h"
 #include "replay_internal.h"
@@ -195,6 +196,7 @@ static int start(struct replay *r, struct error *err)
 	if (ret)
 		return ret;
 	r->events.event_counts = r->config.counted ? &r->event_counts : NULL;
+	r->run.load.reclaim_events.nr_reclaiming = 0; /* those at the end of the tape */
 	r->model->record->drains_inferred = r->run.load.inferred_rows.nr > 0;
 	r->model->events = r->config.events ? &r->events : NULL;
 	ret = start_reclaim(r, err);
@@ -219,6 +221,8 @@ static void run_reclaim_events(struct replay *r, uint64_t at, uint64_t end)
 		intervals_advance(r, ts);
 		m->now = (struct moment){.ts = ts};
 		/* With feedback the model reclaims by itself. */
+		if (event->kind == RECLAIM_EVENT_DIRECT_BEGIN)
+			reclaim_events_direct_begin(events, event);
 		if ((!is_tick && m->reclaim_ops) || run_reclaim_event(&r->run, event))
 			continue;
 		if (!is_tick) {
@@ -251,6 +255,18 @@ static bool is_for_reclaim(struct replay *r, const struct waiting *e)
 	       reclaim_supply_frees_moved(supply, e->frame);
 }
 
+/* A free of the record's reclaim pays what reclaim owes. */
+static void pay_free(struct replay *r, const struct waiting *e)
+{
+	struct model *m = r->model;
+
+	if (e->frame == NO_FRAME)
+		return;
+	if ((e->kind == EVENT_KIND_FREE ? !e->batched : e->kind == EVENT_KIND_FREE_BATCHED) &&
+	    reclaim_events_reclaims(&r->run.load.reclaim_events, m, e->moment.pid))
+		pay_owed(m, frame_zone(m, e->frame)->node, NR_ZONE - 1, 1ll << e->order);
+}
+
 /* A request for pages: an alloc, or a page of a refill. */
 static bool is_alloc(const struct waiting *e)
 {
@@ -267,6 +283,8 @@ static void run_request(struct replay *r, struct waiting *e)
 	r->serve.request.reclaimed =
 		recorded->nr_reclaimed && is_alloc(e) &&
 		reclaim_events_take_reclaimed(recorded, e->moment.pid, e->order);
+	if (r->model->owed && !r->model->reclaim_ops)
+		pay_free(r, e);
 	serve_request(&r->serve, e);
 	if (e->kind == EVENT_KIND_ALLOC && e->frame != NO_FRAME)
 		ages_allocated(&r->reclaim.supply.ages, e->frame, e->gfp_flags, e->migratetype);
@@ -395,7 +413,7 @@ static bool is_quiet(const struct replay *r, const struct waiting *e)
 	const struct inferred_rows *inferred_rows = &r->run.load.inferred_rows;
 	uint64_t ts = e->moment.ts, at = r->serve.at + (e->at - (uint32_t)r->serve.at);
 
-	return !r->model->reclaim_ops && !reclaim_events->nr_passes &&
+	return !r->model->reclaim_ops && !r->model->owed && !reclaim_events->nr_passes &&
 	       !reclaim_events->nr_own_passes && !r->model->record->boosted_nodes &&
 	       !reclaim_events->nr_reclaimed && ts < r->next_tick && ts < r->interval_end &&
 	       ts < r->next_look && r->variation.next > at &&
@@ -420,7 +438,7 @@ static void run_due(struct replay *r, bool flush)
 			prefetch_place(r, &due[i]);
 		quiet = !r->config.explains && !r->rewrites.nr && is_quiet(r, &due[nr - 1]);
 		for (size_t i = 0; i < nr; i++) {
-			if (quiet && !r->model->record->boosted_nodes) {
+			if (quiet && !r->model->record->boosted_nodes && !r->model->owed) {
 				begin(r, &due[i]);
 				serve_request(&r->serve, &due[i]);
 			} else {

@@ -390,7 +390,7 @@ static uint32_t fallback_steal(struct model *m, struct zone *zone, const struct 
 static bool cma_first(const struct model *m, const struct zone *zone, const struct request *rq)
 {
 	return m->kernel->cma_balance && rq->migratetype == MIGRATETYPE_MOVABLE &&
-	       zone_counted_cma(zone) > zone_counted_free(zone) / 2;
+	       zone_counted_cma(zone) > zone_listed_free(zone) / 2;
 }
 
 static uint32_t take_own_or_cma(struct model *m, struct zone *zone, const struct request *rq)

@@ -156,11 +156,7 @@ struct zone {
 	uint16_t node;
 	uint16_t part; /* part of a cut zone; CPU c first tries part c mod zone_parts */
 	uint8_t type;  /* ZONE_DMA ... */
-	/*
-	 * Pages that reclaim has freed by the record's yield although the record has no such free
-	 * for it yet: free for every watermark, and on no list (reclaim_supply.h).
-	 */
-	uint64_t owed;
+	uint64_t owed; /* pages that reclaim owes to it: owed.h */
 	bool below_high, reclaim_active, boosted_watermark; /* ZONE_BELOW_HIGH, ... of the kernel */
 	bool nofragment_applies; /* of ALLOC_NOFRAGMENT: NORMAL, with a DMA32 zone below */
 	frame_nr base;           /* frame of base_pfn, a multiple of 2^max_order */
@@ -235,6 +231,7 @@ struct model {
 	struct events *events;       /* receives the model's own events; NULL: none */
 	struct flips *flips; /* decisions that the run takes otherwise (flips.h); NULL: none */
 	const struct zone_lock_ops *zone_lock_ops; /* NULL: zone locks are not modelled */
+	uint64_t owed;                             /* of all zones */
 	const struct reclaim_ops *reclaim_ops;     /* NULL: reclaim follows the record */
 };
 

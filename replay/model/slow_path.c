@@ -2,6 +2,7 @@
 #include "slow_path.h"
 
 #include "highatomic.h"
+#include "owed.h"
 #include "pcp.h"
 #include "reclaim_ops.h"
 #include "slow_path_turns.h"
@@ -67,6 +68,16 @@ static uint32_t alloc_reclaimed(struct model *m, struct request *rq, struct zone
 	return scan_zones(m, rq, scan);
 }
 
+/* Pages that a zone has above its min watermark for a request; 0 and fewer do not suffice. */
+static int64_t spare_pages(const struct model *m, const struct zone *zone, const struct request *rq)
+{
+	int64_t unusable =
+		m->kernel->watermark == WATERMARK_PER_ORDER ? 0 : unusable_pages(m, zone, rq);
+
+	return (int64_t)zone_counted_free(zone) - zone_mark(zone, WMARK_MIN) -
+	       zone->lowmem_reserve[rq->class_zone] - unusable;
+}
+
 /* The zone with a chunk for a request that lacks the fewest pages to its min watermark, or NULL. */
 static struct zone *least_short(const struct model *m, const struct request *rq,
 				const struct zonelist *list)
@@ -76,8 +87,7 @@ static struct zone *least_short(const struct model *m, const struct request *rq,
 
 	for (int i = 0; i < list->nr; i++) {
 		struct zone *zone = list->zones[i];
-		int64_t spare = (int64_t)zone_counted_free(zone) - zone_mark(zone, WMARK_MIN) -
-				zone->lowmem_reserve[rq->class_zone] - unusable_pages(m, zone, rq);
+		int64_t spare = spare_pages(m, zone, rq);
 
 		if (zone->type > rq->class_zone || spare <= most || !zone_has_chunk(m, zone, rq))
 			continue;
@@ -85,6 +95,18 @@ static struct zone *least_short(const struct model *m, const struct request *rq,
 		best = zone;
 	}
 	return best;
+}
+
+/*
+ * A request that may reclaim needs reclaim earlier than the record had it: it takes an advance, up
+ * to the mark and the cluster of pages that a direct reclaim frees at least.
+ */
+static void take_advance(struct model *m, struct zone *zone, const struct request *rq)
+{
+	int64_t spare = spare_pages(m, zone, rq), pages = SWAP_CLUSTER + (1 << rq->order);
+
+	if (!m->reclaim_ops && rq->gfp_flags & GFP_DIRECT_RECLAIM)
+		owe_pages(m, zone, pages - (spare < 0 ? spare : 0));
 }
 
 /*
@@ -101,6 +123,8 @@ static uint32_t alloc_granted(struct model *m, struct request *rq, struct zoneli
 	/* For such an order the kernel compacts instead of going below the mark. */
 	if (rq->makes_room && rq->order > PCP_MAX_ORDER)
 		return NO_FRAME;
+	if (zone)
+		take_advance(m, zone, rq);
 	rq->flags |= ALLOC_NO_WATERMARKS;
 	frame = zone ? scan_zone(m, zone, rq, scan) : NO_FRAME;
 	if (frame != NO_FRAME) {

@@ -2,6 +2,7 @@
 #include "reclaim_supply.h"
 
 #include "node.h"
+#include "model/owed.h"
 #include "model/zone.h"
 
 #include <errno.h>
@@ -275,30 +276,6 @@ int64_t reclaim_supply_shrink(struct reclaim_supply *supply, int node, int64_t p
 	return freed;
 }
 
-/* Strike `pages` freed pages from what the zones of a class owe. */
-static void strike(const struct model *m, int node, int class_zone, int64_t pages)
-{
-	for (int i = 0; i < m->nr_zones && pages > 0; i++) {
-		struct zone *zone = &m->zones[i];
-		uint64_t paid = zone->owed < (uint64_t)pages ? zone->owed : (uint64_t)pages;
-
-		if (!is_in_class(zone, node, class_zone))
-			continue;
-		zone->owed -= paid;
-		pages -= (int64_t)paid;
-	}
-}
-
-static int64_t owed_by(const struct model *m, int node, int class_zone)
-{
-	int64_t owed = 0;
-
-	for (int i = 0; i < m->nr_zones; i++)
-		if (is_in_class(&m->zones[i], node, class_zone))
-			owed += (int64_t)m->zones[i].owed;
-	return owed;
-}
-
 bool reclaim_supply_withholds(struct reclaim_supply *supply, uint64_t at)
 {
 	struct reclaimed *row;
@@ -323,8 +300,8 @@ bool reclaim_supply_withholds(struct reclaim_supply *supply, uint64_t at)
 		held_add(supply, supply->moved, row);
 	} else if (row->shrunk && supply->shrinkers[node].called) {
 		supply->shrinkers[node].freed += shrink(supply, row);
-	} else if (owed_by(supply->model, node, NR_ZONE - 1)) {
-		strike(supply->model, node, NR_ZONE - 1, 1ll << row->order);
+	} else if (pages_owed(supply->model, node, NR_ZONE - 1)) {
+		pay_owed(supply->model, node, NR_ZONE - 1, 1ll << row->order);
 		let_go(supply, row);
 	} else if (row->shrunk) {
 		held_add(supply, supply->shrinkable, row);
@@ -453,10 +430,10 @@ int64_t reclaim_supply_take(struct reclaim_supply *supply, int node, int class_z
 {
 	struct model *m = supply->model;
 	struct zone *zone = largest_zone(m, node, class_zone);
-	int64_t owed = owed_by(m, node, class_zone), freed;
+	int64_t owed = pages_owed(m, node, class_zone), freed;
 
 	if (owed)
-		strike(m, node, class_zone, take_queued(supply, node, class_zone, owed));
+		pay_owed(m, node, class_zone, take_queued(supply, node, class_zone, owed));
 	freed = take_queued(supply, node, class_zone, pages);
 	if (freed < pages)
 		freed += take_oldest(supply, node, class_zone, pages - freed);
@@ -470,7 +447,7 @@ void reclaim_supply_owe(struct reclaim_supply *supply, int node, int class_zone,
 	struct zone *zone = largest_zone(supply->model, node, class_zone);
 
 	if (zone)
-		zone->owed += (uint64_t)pages;
+		owe_pages(supply->model, zone, pages);
 }
 
 bool reclaim_supply_waits(const struct reclaim_supply *supply, int node, int class_zone)

@@ -2,6 +2,7 @@
 #include "recorded_use.h"
 
 #include "tables.h"
+#include "model/owed.h"
 #include "model/slow_path.h"
 #include "model/watermark.h"
 #include "model/zonelist.h"
@@ -55,6 +56,21 @@ static bool any_could_serve(const struct model *m, const struct request *rq,
 	return false;
 }
 
+static void see_min(struct recorded_use *use, const struct model *m, const struct request *rq,
+		    const struct taken *taken)
+{
+	int64_t pages = 1 << rq->order;
+
+	if (any_could_serve(m, rq, taken, WMARK_MIN)) {
+		use->advance = 0;
+	} else if (use->advance >= pages) {
+		use->advance -= pages;
+	} else {
+		use->below_min++;
+		use->advance = rq->gfp_flags & GFP_DIRECT_RECLAIM ? SWAP_CLUSTER : 0;
+	}
+}
+
 static void see_alloc(struct recorded_use *use, const struct model *m,
 		      const struct window_event *event)
 {
@@ -69,11 +85,13 @@ static void see_alloc(struct recorded_use *use, const struct model *m,
 	use->remote_node += zone->node != preferred->node;
 	use->lower_zone += zone_is_lower(zone, preferred);
 	rq.flags = slow_path_rights_at_once(m, &rq) | (never_mixes(m, &rq) ? ALLOC_NOFRAGMENT : 0u);
-	if (any_could_serve(m, &rq, taken, WMARK_LOW))
+	if (any_could_serve(m, &rq, taken, WMARK_LOW)) {
+		use->advance = 0;
 		return;
+	}
 	use->below_low++;
 	rq.flags = slow_path_rights(m, &rq) | (rq.flags & ALLOC_NOFRAGMENT);
-	use->below_min += !any_could_serve(m, &rq, taken, WMARK_MIN);
+	see_min(use, m, &rq, taken);
 }
 
 void recorded_use_see(struct recorded_use *use, const struct model *m,

@@ -7,6 +7,9 @@
  * The kernel tests the watermarks before it takes pages (get_page_from_freelist, 5.10 to 7.2), but
  * an alloc comes after them in the tape: pages that the CPU took from a zone since its last request
  * count as free.
+ *
+ * In the kernel a request below min reclaims a cluster of pages at least, which the next requests
+ * find; a replay counts so (owed.h). Requests that such a cluster covers do not count here either.
  */
 #pragma once
 
@@ -24,6 +27,7 @@ struct taken {
 struct recorded_use {
 	struct taken *taken; /* [cpu] */
 	uint64_t allocs, lower_zone, remote_node, below_low, below_min;
+	int64_t advance; /* pages that a reclaim of the last one below min would have freed */
 };
 
 /* -ENOMEM. */

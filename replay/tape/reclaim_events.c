@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reclaim_events.h"
 
+#include "model/owed.h"
 #include "model/vmstat_diff.h"
 #include "model/watermark.h"
 #include "model/zone.h"
@@ -377,6 +378,7 @@ void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
 		break;
 	case RECLAIM_EVENT_KSWAPD_END:
 		end_pass(a, m, reclaim_event->where);
+		forgive_owed(m, reclaim_event->where);
 		/* It sleeps if the node is balanced, and the boost stays. */
 		if (kswapd->boosted && is_unbalanced(m, reclaim_event->where, kswapd->class_zone))
 			m->record->boosted_nodes |= 1ull << (reclaim_event->where & 63);
@@ -393,9 +395,23 @@ void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
 	}
 }
 
+void reclaim_events_direct_begin(struct reclaim_events *a, const struct reclaim_event *event)
+{
+	begin_reclaim(a, event->pid, event->order);
+}
+
+bool reclaim_events_reclaims(const struct reclaim_events *a, const struct model *m, int32_t pid)
+{
+	for (int i = 0; i < a->nr_reclaiming; i++)
+		if (a->reclaiming[i].pid == pid)
+			return true;
+	return kswapd_node(a, m, pid) >= 0;
+}
+
 void reclaim_events_direct_end(struct reclaim_events *a, const struct model *m,
 			       const struct reclaim_event *reclaim_event)
 {
+	end_reclaim(a, reclaim_event->pid);
 	for (int node = 0; reclaim_event->progress && node < m->nr_nodes; node++)
 		forget_failures(m, &a->kswapds[node], node);
 	reclaim_events_take_reclaimed(a, reclaim_event->pid, reclaim_event->order);

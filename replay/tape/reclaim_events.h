@@ -127,6 +127,11 @@ void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
  */
 void reclaim_events_boosts(struct reclaim_events *a, struct model *m, uint64_t ts);
 
+/* A task begins direct reclaim. */
+void reclaim_events_direct_begin(struct reclaim_events *a, const struct reclaim_event *event);
+/* Whether a task reclaims at this time: a kswapd, or a task in direct reclaim. */
+bool reclaim_events_reclaims(const struct reclaim_events *a, const struct model *m, int32_t pid);
+
 /*
  * A task ends direct reclaim, which may give a hopeless kswapd new hope. Whether an alloc is the
  * request for which its task reclaimed.

@@ -195,6 +195,7 @@ class Player:
         else:
             if where in self.waiting and not self.machine.node_balanced(where, self.awake[where]):
                 self.machine.boosted_nodes.add(where)
+            self.machine.forgive(where)
             self.awake.pop(where, None)
         self.waiting.discard(where)
 

@@ -5,6 +5,8 @@
 #include "check.h"
 #include "toy.h"
 
+#include "model/owed.h"
+
 /* Below min: 16 free pages in the HIGHATOMIC reserve, 8 movable ones, and 3 on the PCP. */
 static void all_below_min(struct toy *t)
 {
@@ -85,8 +87,60 @@ static void the_zone_that_lacks_the_fewest_pages_serves_a_request_that_reclaim_h
 	}
 }
 
+/* 64 free pages, and a min mark of 40. The last requests take pages of refills made before. */
+static void a_request_below_min_takes_an_advance_for_the_next_ones(void)
+{
+	static const struct {
+		uint32_t gfp_flags;
+		uint64_t below_min; /* one for each request, or for 32 */
+	} cases[] = {{0, 42}, {GFP_DIRECT_RECLAIM, 2}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct toy t;
+
+		toy_new(&t, "6.18", toy_small("MMMM"));
+		toy_pcp(&t, 1, 8);
+		toy_add_free(&t, 0, 5, 'M');
+		toy_add_free(&t, 32, 5, 'M');
+		t.zone->wmark[WMARK_HIGH] = t.zone->wmark[WMARK_LOW] = 50;
+		t.zone->wmark[WMARK_MIN] = 40;
+		t.gfp_flags = cases[i].gfp_flags;
+		for (int n = 0; n < 64; n++)
+			toy_alloc(&t, 0, 'M');
+		if (t.pcp->counters.below_min != cases[i].below_min) fprintf(stderr, "got %lu owed %lu\n", t.pcp->counters.below_min, t.zone->owed);
+		check(t.pcp->counters.below_min == cases[i].below_min);
+		check(t.zone->owed == t.m->owed);
+		forgive_owed(t.m, 0);
+		check(t.zone->owed == 0 && t.m->owed == 0);
+		toy_end(&t);
+	}
+}
+
+/* An advance lifts the zone to its mark, and 32 pages and those of the request above it. */
+static void reclaim_pays_back_an_advance(void)
+{
+	struct toy t;
+
+	toy_new(&t, "6.18", toy_small("MMMM"));
+	toy_pcp(&t, 1, 8);
+	toy_add_free(&t, 0, 4, 'M');
+	for (int mark = WMARK_MIN; mark < NR_WMARK; mark++)
+		t.zone->wmark[mark] = 40;
+	t.gfp_flags = GFP_DIRECT_RECLAIM;
+	toy_alloc(&t, 2, 'M');
+	check(t.zone->owed == 24 + 32 + 4);
+	check(pages_owed(t.m, 0, t.zone->type) == 60);
+	pay_owed(t.m, 0, t.zone->type, 20);
+	check(t.zone->owed == 40);
+	pay_owed(t.m, 0, t.zone->type, 100);
+	check(t.zone->owed == 0 && t.m->owed == 0);
+	toy_end(&t);
+}
+
 int main(void)
 {
+	test(a_request_below_min_takes_an_advance_for_the_next_ones);
+	test(reclaim_pays_back_an_advance);
 	test(the_zone_that_lacks_the_fewest_pages_serves_a_request_that_reclaim_helped);
 	test(below_min_nothing_is_drained_while_the_record_shows_no_reclaim);
 	test(after_direct_reclaim_the_lists_are_drained_and_a_reserved_block_is_released);

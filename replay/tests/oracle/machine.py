@@ -110,6 +110,7 @@ class Zone:
         self.wakes_kswapd = False  # the running request may
         self.boosted = False  # by a request that may wake kswapd, which was not called since
         self.boost_seen = 0  # boost that the running pass of kswapd found
+        self.owed = 0  # pages that the record's reclaim frees later than a request needed them
         self.reserved_highatomic = spec.reserved_highatomic
         self.below_high = False
         self.reclaim_active = False
@@ -133,6 +134,9 @@ class Zone:
 
     def count(self, counter: str, by: int = 1) -> None:
         self.counters[counter] += by
+
+    def free_for_marks(self) -> int:
+        return self.buddy.free_pages() + self.owed
 
     # Events
 
@@ -489,6 +493,12 @@ class Machine:
         )
         return balanced or not any(zone.boost for zone in zones)
 
+    def forgive(self, node: int) -> None:
+        """The record's kswapd of a node sleeps: no reclaim is owed any more."""
+        for zone in self.zones:
+            if zone.node == node:
+                zone.owed = 0
+
     def kswapd_begin(self, node: int, top: str) -> None:
         """kswapd begins a pass over zones up to `top`, and will take back the boost it finds."""
         for zone in self.zones:
@@ -593,6 +603,7 @@ class Machine:
         granted = replace(rights, no_watermarks=True)
         found = None
         if (zone := self._least_short(request, rights)) is not None:
+            self._owe(zone, request, rights)
             pfn = self._try(zone, request, "min", granted, nofragment=nofragment)
             found = None if pfn is None else (zone, pfn)
         if found is None:
@@ -605,16 +616,21 @@ class Machine:
         return found
 
     @staticmethod
-    def _least_short(request: Request, rights: Rights) -> Zone | None:
+    def _spare(zone: Zone, request: Request, rights: Rights) -> int:
+        unusable = zone.watermark.unusable(zone, rights, cma=request.cma)
+        reserved = zone.mark("min") + zone.lowmem_reserve[request.top]
+        return zone.free_for_marks() - unusable - reserved
+
+    def _least_short(self, request: Request, rights: Rights) -> Zone | None:
         """Reclaim lifts the zone that lacks the fewest pages above its min mark first."""
-
-        def spare(zone: Zone) -> int:
-            unusable = zone.watermark.unusable(zone, rights, cma=request.cma)
-            reserved = zone.mark("min") + zone.lowmem_reserve[request.top]
-            return zone.buddy.free_pages() - unusable - reserved
-
         with_chunk = [z for z in request.zonelist if z.watermark.has_chunk(z, request, rights)]
-        return max(with_chunk, key=spare, default=None)
+        return max(with_chunk, key=lambda zone: self._spare(zone, request, rights), default=None)
+
+    def _owe(self, zone: Zone, request: Request, rights: Rights) -> None:
+        """Direct reclaim lifts the zone to its mark and by 32 pages, which the tape frees later."""
+        if "DIRECT_RECLAIM" in request.gfp:
+            lacks = max(-self._spare(zone, request, rights), 0)
+            zone.owed += lacks + 32 + (1 << request.order)
 
     def _give_up_reserves(self, request: Request) -> bool:
         """Release reserved pageblocks and empty the per-CPU lists; whether there was anything."""

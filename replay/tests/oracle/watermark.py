@@ -87,7 +87,7 @@ class Graded:
     def full(
         self, zone: Zone, order: int, mark: int, top: str, rights: Rights, *, cma: bool
     ) -> bool:
-        free = zone.buddy.free_pages() - ((1 << order) - 1)
+        free = zone.free_for_marks() - ((1 << order) - 1)
         free -= self.unusable(zone, rights, cma=cma)
         if free <= self.reduce(mark, rights) + zone.lowmem_reserve[top]:
             return False
@@ -118,7 +118,7 @@ class Graded:
         """The test of the zonelist scan: short for single pages; a last test ignores the boost."""
         pages = zone.mark(mark)
         if order == 0:
-            free = zone.buddy.free_pages() - self.fast_unusable(zone, rights, cma=cma)
+            free = zone.free_for_marks() - self.fast_unusable(zone, rights, cma=cma)
             if free > pages + zone.lowmem_reserve[top]:
                 return True
         if self.full(zone, order, pages, top, rights, cma=cma):
@@ -173,6 +173,10 @@ class Classic(Graded):
         del order
         return Rights(high="HIGH" in gfp, harder="DIRECT_RECLAIM" not in gfp)
 
+    def unusable(self, zone: Zone, rights: Rights, *, cma: bool) -> int:
+        del zone, rights, cma
+        return 0
+
     def fast(
         self, zone: Zone, order: int, mark: Mark, top: str, rights: Rights, *, cma: bool
     ) -> bool:
@@ -182,7 +186,7 @@ class Classic(Graded):
         self, zone: Zone, order: int, mark: int, top: str, rights: Rights, *, cma: bool
     ) -> bool:
         del cma
-        free = zone.buddy.free_pages() - ((1 << order) - 1)
+        free = zone.free_for_marks() - ((1 << order) - 1)
         if rights.high:
             mark -= mark // 2
         if rights.harder:

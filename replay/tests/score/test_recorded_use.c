@@ -71,6 +71,35 @@ static void a_request_for_an_order_needs_a_chunk(void)
 	reclaim_machine_free(&w);
 }
 
+/* A reclaim frees 32 pages, which 33 requests show in a row. */
+static void requests_that_one_reclaim_covers_count_once(void)
+{
+	static const struct {
+		uint32_t gfp_flags;
+		uint64_t below_min;
+	} cases[] = {{GFP_MOVABLE | GFP_DIRECT_RECLAIM, 2}, {GFP_MOVABLE, 34}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct recorded_use use = {0};
+		struct window_event alloc;
+		struct error err = {""};
+		struct reclaim_machine w;
+
+		reclaim_machine_new(&w, "6.18", NULL);
+		make_free(&w, NORMAL, 50, true);
+		reclaim_machine_start(&w);
+		must(recorded_use_new(&use, w.toy.m, &err), &err);
+		alloc = event_of(EVENT_KIND_ALLOC, &w, NORMAL);
+		alloc.gfp_flags = cases[i].gfp_flags;
+		for (int n = 0; n < 34; n++)
+			recorded_use_see(&use, w.toy.m, &alloc);
+		check(use.below_low == 34);
+		check(use.below_min == cases[i].below_min);
+		recorded_use_free(&use);
+		reclaim_machine_free(&w);
+	}
+}
+
 static void a_page_of_another_zone_counts_for_it(void)
 {
 	struct reclaim_machine w;
@@ -88,6 +117,7 @@ int main(void)
 {
 	test(a_request_is_below_a_mark_if_every_zone_was);
 	test(a_request_for_an_order_needs_a_chunk);
+	test(requests_that_one_reclaim_covers_count_once);
 	test(a_page_of_another_zone_counts_for_it);
 	return check_done();
 }

@@ -92,6 +92,32 @@ static void lists_are_drained_for_the_request_that_comes_out_of_reclaim(void)
 	}
 }
 
+/* The first request is 512 pages below its mark. A free of task 1 pays while the task is in direct reclaim. */
+static void frees_of_the_records_reclaim_pay_an_advance(void)
+{
+	static const struct {
+		uint64_t begin, end; /* rows before which reclaim begins and ends */
+		uint64_t paid;
+	} cases[] = {{1, 3, 1}, {0, 1, 0}, {2, 3, 0}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct model *m;
+		struct tape t;
+
+		tape_new(&t, "6.18");
+		tape_reclaim_row(&t, cases[i].begin, RECLAIM_KIND_DIRECT_RECLAIM_BEGIN, 0);
+		tape_reclaim_row(&t, cases[i].end, RECLAIM_KIND_DIRECT_RECLAIM_END, 0);
+		m = replay_model(t.r);
+		for (int mark = WMARK_MIN; mark < NR_WMARK; mark++)
+			m->zones[0].wmark[mark] = m->zones[1].wmark[mark] = ZONE_PAGES;
+		tape_alloc(&t, 0, 500, 0);
+		tape_free_page(&t, 0, 500, 0);
+		tape_play(&t);
+		check(m->owed == 512 + 32 - cases[i].paid);
+		tape_free(&t);
+	}
+}
+
 static void kernels_without_boosts_ignore_a_recorded_boost(void)
 {
 	static const struct {
@@ -332,6 +358,7 @@ int main(void)
 	test(a_recorded_pass_takes_the_place_of_the_models_own);
 	test(a_pass_of_kswapd_without_rows_of_reclaim_lasts_1_ms_longer_than_its_frees);
 	test(a_pass_of_kswapd_lasts_until_its_last_row);
+	test(frees_of_the_records_reclaim_pay_an_advance);
 	test(lists_are_drained_for_the_request_that_comes_out_of_reclaim);
 	test(kernels_without_boosts_ignore_a_recorded_boost);
 	return check_done();
