@@ -6,12 +6,13 @@
 --
 -- Columns:
 --   gfp_flags  UINTEGER  Canonical gfp bits.
+--   pages      UBIGINT   Null.
 WITH alloc AS (
     SELECT row_number() OVER () - 1 AS place, kind, migratetype, gfp_flags
     FROM event
 )
 
-SELECT DISTINCT a.gfp_flags
+SELECT DISTINCT a.gfp_flags, NULL::UBIGINT AS pages
 FROM alloc AS a
 JOIN reclaimed AS r ON r.since = a.place
 WHERE r.cause IN ('kswapd', 'direct', 'node_reclaim')

@@ -19,7 +19,10 @@ int ages_load(struct ages *ages, const struct reclaimable_columns *columns, size
 			    ages->nr_kinds + rows);
 	ages->kinds = more;
 	for (size_t i = 0; i < rows; i++)
-		ages->kinds[ages->nr_kinds++] = columns->gfp_flags[i];
+		if (is_valid(columns->gfp_flags_valid, i))
+			ages->kinds[ages->nr_kinds++] = columns->gfp_flags[i];
+		else if (is_valid(columns->pages_valid, i))
+			ages->old = columns->pages[i];
 	return 0;
 }
 
@@ -31,6 +34,9 @@ int ages_start(struct ages *ages, const struct model *m, const struct page_map *
 	ages->model = m;
 	ages->pages = pages;
 	ages->every = every;
+	ages->old_next = calloc((size_t)m->nr_zones, sizeof(*ages->old_next));
+	if (!ages->old_next)
+		return fail(err, ENOMEM, "no memory for the old pages of %d zones", m->nr_zones);
 	if (!every && !ages->nr_kinds)
 		return 0;
 	ages->ring = calloc(nr, sizeof(*ages->ring));
@@ -45,6 +51,12 @@ void ages_free(struct ages *ages)
 {
 	free(ages->kinds);
 	free(ages->ring);
+	free(ages->old_next);
+}
+
+void ages_leave_old(struct ages *ages, uint64_t pages)
+{
+	ages->old -= ages->old < pages ? ages->old : pages;
 }
 
 static void drop(struct ages *ages, frame_nr frame)
@@ -122,4 +134,45 @@ frame_nr ages_take(struct ages *ages, int node, int class_zone)
 			drop(ages, oldest);
 	} while (oldest != NO_FRAME && !is_whole(ages, oldest));
 	return oldest;
+}
+
+/* The page at a place of the permutation, or NO_FRAME. */
+static frame_nr old_at(const struct ages *ages, const struct zone *zone, uint32_t place,
+		       uint32_t places)
+{
+	const uint32_t odd = 0x9e3779b1u;
+	uint32_t at = place * odd & (places - 1);
+	frame_nr frame = zone->start + at;
+
+	if (at >= zone->end - zone->start || ages->model->frames[frame].state != FRAME_OLD ||
+	    ages->pages->map[frame] != MAP_UNSEEN || !frame_block(ages->model, frame)->old_movable)
+		return NO_FRAME;
+	return frame;
+}
+
+static frame_nr next_old(struct ages *ages, const struct zone *zone)
+{
+	uint32_t *next = &ages->old_next[zone->number], places = 1;
+
+	while (places < zone->end - zone->start)
+		places <<= 1;
+	while (*next < places) {
+		frame_nr frame = old_at(ages, zone, (*next)++, places);
+
+		if (frame != NO_FRAME)
+			return frame;
+	}
+	return NO_FRAME;
+}
+
+frame_nr ages_take_old(struct ages *ages, int node, int class_zone)
+{
+	const struct model *m = ages->model;
+	frame_nr frame = NO_FRAME;
+
+	for (int i = m->nr_zones; ages->old && i-- && frame == NO_FRAME;)
+		if (is_in_class(&m->zones[i], node, class_zone))
+			frame = next_old(ages, &m->zones[i]);
+	ages->old -= frame != NO_FRAME;
+	return frame;
 }

@@ -8,6 +8,10 @@
  * oldest first. No event shows that a page was used again, so this is the order of an inactive list
  * without second chances.
  *
+ * After those come pages from before the start of the tape, which no event shows: as many as were
+ * on the LRU lists of files then, less those that the record's reclaim freed. Their place on the
+ * lists is unknown, so they are taken from all over the zone, by a fixed permutation of its pages.
+ *
  * A page has the key of page_map.h, its recorded frame, so it keeps its age when it moves.
  */
 #pragma once
@@ -28,6 +32,8 @@ struct ages {
 		uint32_t age; /* number of its addition, from 1; 0: in no ring */
 	} *ring;
 	uint32_t additions;
+	uint64_t old;       /* pages from before the start that are left */
+	uint32_t *old_next; /* [zone] the next place in the permutation */
 };
 
 /* Load rows of the table reclaimable. -ENOMEM. */
@@ -37,6 +43,8 @@ int ages_load(struct ages *ages, const struct reclaimable_columns *columns, size
 int ages_start(struct ages *ages, const struct model *m, const struct page_map *pages, bool every,
 	       struct error *err);
 void ages_free(struct ages *ages);
+/* The record's reclaim has this many of the pages from before the start. */
+void ages_leave_old(struct ages *ages, uint64_t pages);
 
 /* A request of the record was served, or had no page in the model. */
 void ages_allocated(struct ages *ages, frame_nr frame, uint32_t gfp_flags, int migratetype);
@@ -46,3 +54,5 @@ void ages_allocated(struct ages *ages, frame_nr frame, uint32_t gfp_flags, int m
  * as a whole: its recorded frame, or NO_FRAME.
  */
 frame_nr ages_take(struct ages *ages, int node, int class_zone);
+/* Take a page from before the start, out of the same zones, the highest first; or NO_FRAME. */
+frame_nr ages_take_old(struct ages *ages, int node, int class_zone);

@@ -94,6 +94,8 @@ static int queues_new(struct reclaim_supply *supply, const struct model *m, stru
 			continue;
 		zone = frame_zone(m, row->frame)->number;
 		supply->waiting[zone] += 1ull << row->order;
+		if (!row->since)
+			ages_leave_old(&supply->ages, 1ull << row->order);
 		if (row->shrunk)
 			continue;
 		if (last[zone] == NO_ROW)
@@ -410,6 +412,13 @@ static int64_t take_oldest(struct reclaim_supply *supply, int node, int class_zo
 		zone_counters(m, frame_zone(m, place))->synthetic_pages += 1ull << order;
 		release(supply, place, order);
 		freed += 1ll << order;
+	}
+	while (freed < pages &&
+	       (frame = ages_take_old(&supply->ages, node, class_zone)) != NO_FRAME) {
+		supply->pages->map[frame] = MAP_UNSERVED;
+		zone_counters(m, frame_zone(m, frame))->synthetic_pages++;
+		release(supply, frame, 0);
+		freed++;
 	}
 	return freed;
 }

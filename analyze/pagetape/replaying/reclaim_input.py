@@ -2,7 +2,8 @@
 """The additional input of a replay with feedback (--reclaim R1, R2), from the recording.
 
     reclaimed   the frees that reclaim made, which the model's own reclaim makes instead
-    reclaimable the movable requests whose pages reclaim freed, by their gfp flags
+    reclaimable the movable requests whose pages reclaim freed, by their gfp flags, and how many
+                pages of files there were at the start
     service     how long wakeups took, as quantiles
     scan        the pace and the yield of reclaim and compaction, scan by scan and run by run
     compaction  when each kcompactd first looked for work, if it did
@@ -37,6 +38,17 @@ def _ask(tape: Tape, name: str, **given: pa.Table) -> pa.Table:
     return cache.table(tape, name, table.arrow, make)
 
 
+# Counters of the pages of files on the LRU lists.
+_FILES = ("nr_inactive_file", "nr_active_file")
+
+
+def _files(tape: Tape) -> pa.Table:
+    """The row of reclaimable for the pages of files at the start."""
+    rows = tape.rows("vmstat")
+    pages = sum(r["value"] for r in rows if not r["snapshot"] and r["name"] in _FILES)
+    return pa.Table.from_batches([TABLES["reclaimable"].batch([{"pages": pages}])])
+
+
 def _looks(tape: Tape) -> pa.Table:
     """The rows of compaction at which a kcompactd looks for work, without its runs.
 
@@ -59,7 +71,9 @@ def read(tape: Tape) -> dict[str, pa.Table]:
     reclaimed = _ask(tape, "reclaimed")
     return {
         "reclaimed": reclaimed,
-        "reclaimable": _ask(tape, "reclaimable", reclaimed=reclaimed),
+        "reclaimable": pa.concat_tables(
+            [_ask(tape, "reclaimable", reclaimed=reclaimed), _files(tape)]
+        ),
         "service": _ask(tape, "service"),
         "scan": _ask(tape, "scan"),
         "compaction": _looks(tape),

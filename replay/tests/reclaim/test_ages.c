@@ -132,6 +132,39 @@ static void a_moved_page_keeps_its_age(void)
 	reclaim_machine_free(&w);
 }
 
+/* Without such requests on the tape: pages of files from before it, as many as there were. */
+static void pages_from_before_the_start_come_last(void)
+{
+	struct reclaim_machine w;
+	uint32_t frame;
+
+	machine_new(&w, RECLAIM_QUEUED);
+	frame = allocated(&w, NORMAL, 3 * BLOCK, 0, 0, FILE_PAGE);
+	w.run.supply.ages.old = 20;
+	check(take(&w, ZONE_NORMAL, 1) == 1);
+	check(is_taken(&w, frame));
+	check(take(&w, ZONE_DMA, 5) == 5);
+	check(take(&w, ZONE_NORMAL, 10) == 10);
+	check(take(&w, ZONE_NORMAL, 15) == 5);
+	check(counters(&w, DMA)->synthetic_pages == 5);
+	check(counters(&w, NORMAL)->synthetic_pages == 16);
+	check(counters(&w, NORMAL)->reclaim_deficit_pages == 10);
+	reclaim_machine_free(&w);
+}
+
+/* Of 100 pages from before the start, the record's reclaim freed ten. */
+static void pages_of_the_record_are_no_others(void)
+{
+	struct reclaim_machine w;
+
+	reclaim_machine_new(&w, "6.18", NULL);
+	w.run.supply.ages.old = 100;
+	queue_pages(&w, 10, 5000 * MS);
+	reclaim_machine_start(&w);
+	check(w.run.supply.ages.old == 90);
+	reclaim_machine_free(&w);
+}
+
 static void R2_takes_pages_of_every_movable_request(void)
 {
 	struct reclaim_machine w;
@@ -153,6 +186,8 @@ int main(void)
 	test(reclaim_for_low_zones_takes_no_page_of_higher_ones);
 	test(a_block_is_taken_as_a_whole_or_not_at_all);
 	test(a_moved_page_keeps_its_age);
+	test(pages_from_before_the_start_come_last);
+	test(pages_of_the_record_are_no_others);
 	test(R2_takes_pages_of_every_movable_request);
 	return check_done();
 }
