@@ -49,7 +49,8 @@ TOUCH = [sys.executable, "-c", "x = bytearray(64 << 20)"]
         ([95, 95], [195, 195], (2.6, 2.2, 3), "wrong"),  # the right sign, too far
         ([95, 95], [195, 195], (0.9, 0.5, 2.5), "wrong"),  # within, but the other sign
         ([95, 95], [195, 195], (1, 0.4, 2.5), "wrong"),  # no difference predicted
-        ([95, 95], [195, 195], (1.1, 0.4, 2.5), "agrees"),
+        ([95, 95], [195, 195], (1.1, 0.4, 2.5), "within noise"),  # none is shown
+        ([95, 95], [195, 195], (1.6, 1.1, 2.5), "agrees"),
         ([100_000, 90_000], [0, 0], (1e-4, 1e-5, 1e-3), "agrees"),  # to none
         # They show a factor of 1.5 to 3: the median is outside, but not the spread.
         ([95, 145], [215, 295], (2.6, 2.5, 3), "within noise"),
@@ -308,7 +309,31 @@ def made(tmp_path: Path, small: Path) -> Path:
     return directory
 
 
-def test_tapes_are_predicted_again(made: Path, pagetape: Run) -> None:
+def test_a_pair_with_a_partial_tape_does_not_count(made: Path, pagetape: Run) -> None:
+    """No tape of the fixture has an exact start."""
+    found = pagetape("ab", "--again", made, "--ensemble", 1, "--json").json
+    assert len(found["partial"]) == 4 and found["pairs_counted"] == []
+    assert {metric["verdict"] for metric in found["metrics"]} == {None}
+    few = "fewer than two pairs of whole tapes"
+    assert few in {metric["no_verdict"] for metric in found["metrics"]}
+    assert f"no verdict: {few}" in text(found) and "their pairs do not count" in text(found)
+    read = Result.read(made)
+    assert read._whole_pairs(["A-2.tape"]) == {1}
+    assert read.tapes("B", {1}) == [made / "B-1.tape"]
+
+
+def test_long_tapes_get_fewer_members(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tapes = Result.read(made).tapes("A")
+    assert predict_module.affordable(16, tapes) == 16
+    monkeypatch.setattr(predict_module, "_EVENTS_PER_CPU", 1)
+    assert predict_module.affordable(16, tapes) == 6
+    assert predict_module.affordable(2, tapes) == 2
+
+
+def test_tapes_are_predicted_again(
+    made: Path, pagetape: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predict_module, "partial", lambda _: [])
     found = pagetape("ab", "--again", made, "--json").json
     assert found == json.loads((made / "ab.json").read_text())
     assert found["switch"] == "vm.percpu_pagelist_high_fraction" and len(found["runs"]) == 4

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from pagetape.ab.switch import Switch
 from pagetape.asking import no_verdict
 from pagetape.asking.comparison import members_of, metrics
 from pagetape.asking.interval import KINDS, Ratio, interval, kind_of, ratio
-from pagetape.replaying import RECLAIM_AUTO, ensemble, replay_span
+from pagetape.replaying import RECLAIM_AUTO, ensemble, players, replay_span
 from pagetape.replaying.engine_run import Progress
 from pagetape.replaying.model_error import recorded_metrics
 from pagetape.replaying.playback import Run, Source, check, in_mode, without_verdict
@@ -39,10 +40,11 @@ def _pairs(tape: Tape, run: Run, warm: bool, nr: int, progress: Progress) -> Pai
     """The members of a tape under another value, `warm` after a warm-up, and under its own."""
     check(tape, run)
     source = Source(tape, inferred(tape), preferences(tape))
-    own = ensemble.own(source, run, nr, progress=lambda share: progress(share / 2))
     start = warmed(source, run) if warm else source
-    this = ensemble.play(start, {"this": run}, nr, progress=lambda share: progress((1 + share) / 2))
-    found = members_of(pa.concat_tables([own, this]))
+    own = ensemble.Members(source, "own", run.own, ensemble.most(tape, nr))
+    this = ensemble.Members(start, "this", run, nr, cached=False)
+    players.play([own, this], progress=progress)  # in one pass over the tape
+    found = members_of(pa.concat_tables([own.table, this.table]))
     recorded_rules, other = found.get("own", {}), found.get("this", {})
     return {name: (other[name], recorded_rules[name]) for name in other if name in recorded_rules}
 
@@ -128,6 +130,18 @@ def _prediction(
     this, own = members
     found = ratio(name, this, own, kind)
     return Prediction(found, median(own), median(this), followed, len(whys))
+
+
+# Events that one CPU plays in the 5 minutes that an answer may take, at 2.5 M/s.
+_EVENTS_PER_CPU = 750_000_000
+_LEAST_MEMBERS = 6
+
+
+def affordable(nr: int, tapes: Sequence[Path]) -> int:
+    """The members of each tape for an answer within 5 minutes: `nr` or fewer."""
+    events = sum(Tape(path).num_rows("event") for path in tapes)
+    most = _EVENTS_PER_CPU * len(os.sched_getaffinity(0)) // max(2 * events, 1)
+    return min(nr, max(most, _LEAST_MEMBERS))
 
 
 def unjudged(switch: Switch, tapes: Sequence[Path], value: str) -> list[str]:

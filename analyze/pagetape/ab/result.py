@@ -32,6 +32,9 @@ _OTHER = {"A": "B", "B": "A"}
 _ALIKE = 1.05  # recordings whose lengths have a smaller ratio are equally long
 _SIGNS = {-1: "-", 0: "0", 1: "+"}
 
+_LEAST_PAIRS = 2  # one does not show how far equal runs differ
+_TOO_FEW = "fewer than two pairs of whole tapes"
+
 # The load itself: shown first, never predicted.
 _LOAD = "allocs"
 
@@ -67,8 +70,21 @@ class Result:
             }
         )
 
-    def tapes(self, side: str) -> list[Path]:
-        return [self.directory / run["tape"] for run in self.runs if run["side"] == side]
+    def tapes(self, side: str, pairs: set[int] | None = None) -> list[Path]:
+        """The tapes of a side, or those of some pairs."""
+        return [
+            self.directory / run["tape"]
+            for run in self.runs
+            if run["side"] == side and (pairs is None or run["number"] in pairs)
+        ]
+
+    def _whole_pairs(self, partial: Sequence[str]) -> set[int]:
+        """The numbers of the pairs of two whole tapes."""
+        whole = [
+            {run["number"] for run in self.runs if run["side"] == side and run["tape"] not in partial}
+            for side in _OTHER
+        ]
+        return whole[0] & whole[1]
 
     def _check_tapes(self) -> None:
         """Raise TapeError for a tape that has taken the place of one of the runs."""
@@ -123,13 +139,25 @@ class Result:
         warm = self.plan["warm_ups"] == "all" and value == self.plan["before"]
         return predict.predict(self.switch, tapes, value, warm, nr, bar)
 
-    def compare(self, nr: int, bar: Bar) -> dict[str, Any]:
-        """Measure all tapes and predict each side from the other, with `nr` members per tape."""
+    def compare(self, nr: int, bar: Bar, *, bounded: bool = False) -> dict[str, Any]:
+        """Measure all tapes and predict each side from the other, with `nr` members per tape, or if
+        `bounded` with as many as an answer in time affords.
+
+        Pairs with a partial tape are left out. With fewer than two whole ones, all are measured, and
+        there is no verdict.
+        """
         tapes = {side: self.tapes(side) for side in _OTHER}
         if min(map(len, tapes.values())) < 2:
             words = f"{self.directory}: has fewer than two complete runs of each value"
             raise TapeError(errno.EINVAL, f"{words}: record again")
         self._check_tapes()
+        partial = [name for side in tapes for name in predict.partial(tapes[side])]
+        whole = self._whole_pairs(partial)
+        withheld = None if len(whole) >= _LEAST_PAIRS else _TOO_FEW
+        if withheld is None:
+            tapes = {side: self.tapes(side, whole) for side in _OTHER}
+        if bounded:
+            nr = predict.affordable(nr, [path for side in tapes for path in tapes[side]])
         names = (_LOAD, *self.switch.metrics)
         measured = {s: [predict.recorded(Tape(p), names) for p in tapes[s]] for s in tapes}
         rows = {
@@ -146,7 +174,7 @@ class Result:
         }
         for name, found in rows.items():
             for side in _OTHER:
-                metrics.append(_metric(name, found, side, predictions[side].get(name)))
+                metrics.append(_metric(name, found, side, predictions[side].get(name), withheld))
         return {
             "ensemble": nr,
             "lengths_s": {
@@ -159,7 +187,8 @@ class Result:
                     self.switch, tapes[side], self.plan["values"][_OTHER[side]]
                 )
             ],
-            "partial": [name for side in tapes for name in predict.partial(tapes[side])],
+            "partial": partial,
+            "pairs_counted": sorted(whole) if withheld is None else [],
             "missing": [name for name in names if name not in rows],
             "metrics": metrics,
         }
@@ -220,8 +249,10 @@ def _spread(values: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def _metric(name: str, found: Recorded, side: str, made: Prediction | None) -> dict[str, Any]:
-    """One metric as seen from the tapes of one side."""
+def _metric(
+    name: str, found: Recorded, side: str, made: Prediction | None, withheld: str | None = None
+) -> dict[str, Any]:
+    """One metric as seen from the tapes of one side; `withheld`: why there is no verdict on any."""
     live = found.ratio(side)
     predicted = made and made.ratio
     return {
@@ -239,8 +270,8 @@ def _metric(name: str, found: Recorded, side: str, made: Prediction | None) -> d
         "sign": predicted and sign(live.value) == sign(predicted.value),
         "model": made and {"own": made.own, "this": made.this},
         "followed": made and {"tapes": made.followed, "of": made.tapes},
-        "no_verdict": made and made.no_verdict,
-        "verdict": predicted and verdict(live, predicted),
+        "no_verdict": made and (made.no_verdict or withheld),
+        "verdict": predicted and (None if withheld else verdict(live, predicted)),
     }
 
 
@@ -267,7 +298,7 @@ def cells(metric: dict[str, Any]) -> list[str]:
         return [*line, "-", "-", metric.get("no_verdict") or "-"]
     predicted = Ratio(metric["predicted"], metric["low"], metric["high"])
     signs = f"{_SIGNS[sign(live.value)]} {_SIGNS[sign(predicted.value)]}"
-    return [*line, _ratio(predicted), signs, metric["verdict"]]
+    return [*line, _ratio(predicted), signs, metric["verdict"] or metric["no_verdict"]]
 
 
 def _lengths(found: dict[str, Any]) -> list[str]:
@@ -322,7 +353,11 @@ def text(found: dict[str, Any]) -> str:
     if found["missing"]:
         lines.append(f"not on every tape: {', '.join(found['missing'])}")
     if found["partial"]:
-        lines.append(f"lost events or no exact start: {', '.join(found['partial'])}")
+        lines.append(
+            f"lost events or no exact start: {', '.join(found['partial'])}; their pairs do not count"
+        )
+        if not found["pairs_counted"]:
+            lines.append(f"no verdict: {_TOO_FEW}; record more --pairs, or a shorter or calmer run")
     verdicts = [metric["verdict"] for metric in found["metrics"] if metric["verdict"]]
     counts = [f"{verdicts.count(words)} {words}" for words in dict.fromkeys(verdicts)]
     lines.append(f"verdicts: {', '.join(counts) or 'none'}")

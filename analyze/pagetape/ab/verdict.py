@@ -5,13 +5,15 @@
                  Its spread is from the smallest to the largest ratio of any two such runs.
     prediction   from the tapes of the old value alone: the ratio of the model under the new value
                  and of the model under the tape's own rules, member by member, as an 80 % interval
-    agrees       the live runs show a difference, the prediction has its sign, and the live ratio
-                 is in the interval
+    agrees       the live runs show a difference, and so does the prediction: its interval excludes
+                 1, has the live ratio, and the sign is the same
     wrong        the live runs show a difference of the other sign, or the interval does not meet
                  their spread
-    within noise neither: equal runs differ by as much as the prediction is off
+    within noise neither: equal runs differ by as much as the prediction is off, or the prediction
+                 shows no difference
 
-Runs show a difference if the spread of their ratio excludes 1. Ratios are of counts plus 5, so that
+A pair with a partial tape does not count (result.py). Runs show a difference if the spread of
+their ratio excludes 1. Ratios are of counts plus 5, so that
 counts near 0 do not decide.
 """
 
@@ -45,7 +47,7 @@ def verdict(live: Ratio, predicted: Ratio) -> str:
     if not meets or (live.shown and sign(predicted.value) != sign(live.value)):
         return WRONG
     inside = predicted.low <= live.value <= predicted.high
-    return AGREES if live.shown and inside else NOISE
+    return AGREES if live.shown and predicted.shown and inside else NOISE
 
 
 @dataclass(frozen=True)

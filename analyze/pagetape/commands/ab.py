@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from pagetape import answer, console, terminal
 from pagetape.ab import WARM_UPS
@@ -61,7 +62,14 @@ def _record(plan: Plan) -> Result:
 def _compared(found: Result, members: int, as_json: bool) -> None:
     from pagetape.ab import result
 
-    made = found.write(found.compare(members, console.progress))
+    source = click.get_current_context().get_parameter_source("members")
+    bounded = source is ParameterSource.DEFAULT
+    made = found.write(found.compare(members, console.progress, bounded=bounded))
+    if made["ensemble"] < members:
+        console.report(
+            f"{made['ensemble']} members of each tape, not {members}, for an answer within"
+            f" 5 minutes; `pagetape ab --again {found.directory} --ensemble {members}` takes longer"
+        )
     if as_json:
         answer.emit(made)
     else:
@@ -126,7 +134,9 @@ def _restore(as_json: bool) -> None:
     help="Predict and compare the tapes of an earlier run again. Records nothing.",
 )
 @model_options.members(
-    "members", "Members of the ensemble of each tape. 0: record, and predict nothing."
+    "members",
+    "Members of the ensemble of each tape. 0: record, and predict nothing. Long tapes get fewer, for "
+    "an answer within 5 minutes, unless N is given.",
 )
 @options.json
 @click.argument("argv", metavar="[-- CMD ...]", nargs=-1, type=click.UNPROCESSED)
@@ -154,11 +164,14 @@ def command(
                ratio of any two runs
     predicted  ratio of the new value and the tape's own rules, with an 80 % interval
     signs      - fewer, 0 the same, + more: live, and predicted
-    verdict    agrees: the live runs show a difference (their spread excludes 1), the prediction
-               has its sign, and the live ratio is in the interval
+    verdict    agrees: the live runs show a difference (their spread excludes 1), and so does
+               the prediction: its interval excludes 1 and has the live ratio
                wrong: the live runs show a difference of the other sign, or the interval does
                not meet their spread
-               within noise: neither, equal runs differ by as much as the prediction is off
+               within noise: neither, equal runs differ by as much as the prediction is off,
+               or the prediction shows no difference
+
+    A pair with a partial tape (lost events, no exact start) does not count.
 
     Ratios are of counts plus 5. The setting gets its former value at the end, after an error and
     after Ctrl-C, SIGTERM or SIGHUP. After a kill, the next pagetape ab or --restore does it. A
