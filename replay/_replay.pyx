@@ -205,7 +205,7 @@ cdef dict state_trace_dict(const state_trace *w):
 # By enum reclaim_mode.
 RECLAIM_MODES = ("R0", "R1", "R2")
 # By enum variation_kind.
-VARIATIONS = ("held", "moved", "sized", "counted")
+VARIATIONS = ("moved", "sized", "counted")
 
 
 cdef class Trace:

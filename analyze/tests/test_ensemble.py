@@ -68,14 +68,13 @@ def test_members_differ_and_their_median_is_near_the_run(source: Source) -> None
     assert len(allocs) == 1
 
 
-def test_rates_have_bounds(source: Source) -> None:
+def test_changes_come_as_often_as_the_tape_shows_them(source: Source) -> None:
     tape = source.tape
-    least = ensemble.changes(tape, source.all_inferred.slice(0, 0))
     rows = tape.num_rows("event")
-    assert {round(rate * rows / 1e6) for rate in least.values()} == {20}
+    none = ensemble.changes(tape, source.all_inferred.slice(0, 0))
+    assert set(none.values()) == {0}
     found = ensemble.changes(tape, source.all_inferred)
-    assert max(found.values()) <= 201e6 / rows
-    assert found["held"] > least["held"]
+    assert 0 < found["sized"] and max(found.values()) <= 201e6 / rows
 
 
 def _members(
@@ -136,9 +135,9 @@ def test_members_say_how_many_changes_they_had(pagetape: Callable[..., Any]) -> 
     words = ("replay", DEMO, "--policy", "nofragment:mode=always", "--json")
     changes = pagetape(*words, "--ensemble", 2).json["changes"]
     own, this = changes["own"], changes["this"]
-    assert own.keys() == this.keys() >= {"held", "moments", "other page", "other fallback"}
+    assert own.keys() == this.keys() >= {"moved", "moments", "other page", "other fallback"}
     # These do not depend on what the rules make of the requests.
-    for kind in ("held", "moved", "sized", "counted", "moments"):
+    for kind in ("moved", "sized", "counted", "moments"):
         assert own[kind] == this[kind] > 0
     assert "changes" not in pagetape(*words, "--ensemble", 0).json
 

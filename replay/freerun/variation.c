@@ -2,6 +2,7 @@
 #include "variation.h"
 
 #include "model/buddy.h"
+#include "model/min_max.h"
 #include "model/pcp.h"
 #include "model/vmstat_diff.h"
 
@@ -100,12 +101,14 @@ int variation_start(struct variation *v, const struct variation_run *run,
 
 	*v = (struct variation){.config = *config,
 				.model = run->model,
-				.random = config->seed,
+				.pair = (config->seed + 1) / 2,
+				.mirrored = !(config->seed & 1),
 				.next = UINT64_MAX,
 				.next_change = UINT64_MAX,
 				.next_flip = UINT64_MAX};
 	if (!config->seed)
 		return 0;
+	v->random = v->pair;
 	for (int kind = 0; kind < NR_VARIATION; kind++)
 		v->per_million += config->changes[kind];
 	if (v->per_million)
@@ -119,60 +122,37 @@ int variation_start(struct variation *v, const struct variation_run *run,
 	return ret;
 }
 
-/* Give back one of the held pages, if the record has not taken it meanwhile. */
-static void give_back(struct variation *v)
+/* One bit of the change that comes: the seeds of a pair have opposite ones. */
+static bool draw_side(struct variation *v)
 {
-	struct model *m = v->model;
-	uint32_t i = draw_below(v, (uint32_t)v->nr_held), frame = v->held[i];
-
-	v->held[i] = v->held[--v->nr_held];
-	if (m->frames[frame].state != FRAME_USED || m->frames[frame].order ||
-	    m->frames[frame].list != HELD)
-		return;
-	m->frames[frame].list = 0;
-	buddy_free_direct(m, frame_zone(m, frame), frame, 0, NULL);
+	return draw_below(v, 2) ^ v->mirrored;
 }
 
-/* Take the last entry of a PCP list, or the last free page: the next request would not get it. */
-static void hold(struct variation *v, struct zone *zone, int type)
-{
-	struct model *m = v->model;
-	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
-	list_nr list = pcp_list(m, pcp, 0, type);
-	frame_nr frame = m->frames[list].prev;
-
-	if (frame != list) {
-		pcp_remove(m, pcp, frame);
-	} else {
-		frame = last_chunk(m, zone, 0, type);
-		if (frame == NO_FRAME)
-			return;
-		buddy_take(m, zone, frame, 0, type);
-		vmstat_diff_add(m, zone, -1);
-	}
-	block_set(m, frame, 0, FRAME_USED);
-	m->frames[frame].list = HELD;
-	v->held[v->nr_held++] = frame;
-}
-
-/* Move the first entry of the list from which a request takes next to the list's end. */
-static void move_first(struct variation *v, const struct zone *zone, int order, int type)
+/*
+ * Move the first entry of the list from which a request takes next to the list's end, or the last
+ * one to its begin.
+ */
+static void move_entry(struct variation *v, const struct zone *zone, int order, int type)
 {
 	struct model *m = v->model;
 	struct frame *frames = m->frames;
 	list_nr list = free_list(zone, order, type);
-	frame_nr first;
+	bool to_end = draw_side(v);
+	frame_nr entry;
 
 	if (pcp_allowed(m, order) && draw_below(v, 2))
 		list = pcp_list(m, zone_pcp(m, zone, m->now.cpu), order, type);
 	else
 		while (list_empty(frames, list) && ++order <= m->max_order)
 			list = free_list(zone, order, type);
-	first = frames[list].next;
-	if (first == list)
+	entry = to_end ? frames[list].next : frames[list].prev;
+	if (entry == list)
 		return;
-	list_del(frames, first);
-	list_add_tail(frames, list, first);
+	list_del(frames, entry);
+	if (to_end)
+		list_add_tail(frames, list, entry);
+	else
+		list_add_head(frames, list, entry);
 }
 
 /* An entry behind the first one of the list from which a request takes becomes the first. */
@@ -216,39 +196,70 @@ static void drain_unseen(struct model *m, struct zone *zone, struct pcp *pcp, in
 	pcp->counters = counters;
 }
 
-static void change_size(struct variation *v, struct zone *zone)
+/* Refill as a change: with pages of the free lists of that type, which has as many. */
+static void refill_unseen(struct model *m, struct zone *zone, struct pcp *pcp, int type, int pages)
+{
+	for (; pages; pages--) {
+		frame_nr frame = buddy_take_smallest(m, zone, 0, type);
+
+		vmstat_diff_add(m, zone, -1);
+		pcp_push_tail(m, pcp, frame, 0, type, type);
+	}
+}
+
+static int64_t pages_of_type(const struct model *m, const struct zone *zone, int type)
+{
+	int64_t pages = 0;
+
+	for (int order = 0; order <= m->max_order; order++)
+		pages += (int64_t)zone->nr_free[order][type] << order;
+	return pages;
+}
+
+/* A value that changes by `change` up or down, if it may change either way. */
+static int32_t moved_within(int32_t value, int change, int64_t least, int64_t most, bool up)
+{
+	if ((int64_t)value - change < least || (int64_t)value + change > most)
+		return value;
+	return up ? value + change : value - change;
+}
+
+/* A change of a list's size has a mirror: what could go only one way stays as it is. */
+static void change_size(struct variation *v, struct zone *zone, int type)
 {
 	struct model *m = v->model;
 	struct pcp *pcp = zone_pcp(m, zone, m->now.cpu);
 	int batch = pcp->batch > 0 ? pcp->batch : 1;
 	int change = 1 + (int)draw_below(v, (uint32_t)batch);
-	int64_t high, freed;
+	bool up = draw_side(v);
 
 	switch (draw_below(v, 3)) {
 	case 0:
-		if (pcp->count)
-			drain_unseen(m, zone, pcp, change < pcp->count ? change : pcp->count);
+		if (change > pcp->count || change > pages_of_type(m, zone, type))
+			break;
+		if (up)
+			refill_unseen(m, zone, pcp, type, change);
+		else
+			drain_unseen(m, zone, pcp, change);
 		break;
 	case 1:
-		high = (int64_t)pcp->high + (draw_below(v, 2) ? change : -change);
-		if (high >= pcp->high_min && high <= pcp->high_max)
-			pcp->high = (int32_t)high;
+		pcp->high = moved_within(pcp->high, change, pcp->high_min, pcp->high_max, up);
 		break;
 	default:
-		freed = (int64_t)(pcp->free_count > 0 ? pcp->free_count : 0) + batch;
-		pcp->free_count =
-			(int32_t)draw_below(v, (uint32_t)(freed < INT32_MAX ? freed : INT32_MAX));
+		pcp->free_count = moved_within(pcp->free_count, change, 0,
+					       (int64_t)batch << m->kernel->pcp_scale_max, up);
 	}
 }
 
 static void change_counter(struct variation *v, struct zone *zone)
 {
-	int pages;
+	int most = vmstat_diff_room(v->model, zone), pages;
+	bool up = draw_side(v);
 
-	if (zone->stat_threshold <= 0)
+	if (zone->stat_threshold <= 0 || !most)
 		return;
-	pages = 1 + (int)draw_below(v, (uint32_t)zone->stat_threshold);
-	vmstat_diff_shift(v->model, zone, draw_below(v, 2) ? pages : -pages);
+	pages = 1 + (int)draw_below(v, (uint32_t)min_int(zone->stat_threshold, most));
+	vmstat_diff_shift(v->model, zone, up ? pages : -pages);
 }
 
 static void change(struct variation *v, const struct waiting *e)
@@ -261,17 +272,11 @@ static void change(struct variation *v, const struct waiting *e)
 		which -= v->config.changes[kind++];
 	v->drawn[kind]++;
 	switch (kind) {
-	case VARY_HELD:
-		if (draw_below(v, VARIATION_HELD_MAX) < (uint32_t)v->nr_held)
-			give_back(v);
-		else
-			hold(v, zone, e->migratetype);
-		break;
 	case VARY_MOVED:
-		move_first(v, zone, e->order, e->migratetype);
+		move_entry(v, zone, e->order, e->migratetype);
 		break;
 	case VARY_SIZED:
-		change_size(v, zone);
+		change_size(v, zone, e->migratetype);
 		break;
 	case VARY_COUNTED:
 		change_counter(v, zone);
@@ -295,7 +300,7 @@ void variation_run(struct variation *v, const struct waiting *e, uint64_t at)
 	/* Changes wait for the next alloc. */
 	while (v->next_change <= at && is_changeable(e)) {
 		/* The numbers of a change do not depend on how many the last one drew. */
-		v->random = v->config.seed + ++v->nr_changes * 0x632be59bd9b4e019ull;
+		v->random = v->pair + ++v->nr_changes * 0x632be59bd9b4e019ull;
 		v->next_change += draw_gap(v);
 		change(v, e);
 	}
@@ -313,7 +318,6 @@ void variation_run(struct variation *v, const struct waiting *e, uint64_t at)
 
 /* Names by enum variation_kind, then the moments, then by enum flip_kind. */
 static const char *const names[] = {
-	"held",
 	"moved",
 	"sized",
 	"counted",

@@ -2,11 +2,14 @@
 /*
  * variation.h - what makes the members of an ensemble differ.
  *
- * A tape does not show everything: a page taken in bulk has no event, a list may be in another
- * order than the model's, a counter is off by the differences of the CPUs. Each member of an
+ * A tape does not show everything: a list may be in another order than the model's, or of another
+ * size, a counter is off by the differences of the CPUs. Each member of an
  * ensemble plays the same tape with a few such changes, drawn from its seed. The same seed gives
  * the same changes at the same rows of `event`, under any policy: what two policies share cancels
  * when they are compared member by member.
+ *
+ * Changes keep the mean: seeds 1 and 2, 3 and 4, ... have the same changes in opposite directions,
+ * and what cannot go both ways does not change.
  *
  * Beside these changes of the state, inferred rows take another moment within their windows
  * (inferred.h), and decisions are taken otherwise at the rate at which `validate` missed them
@@ -20,9 +23,8 @@
 #include "tape/requests.h"
 
 enum variation_kind {
-	VARY_HELD,    /* a page is taken, or one that was taken is given back */
-	VARY_MOVED,   /* the first entry of a free list or a PCP list moves to its end */
-	VARY_SIZED,   /* a PCP drains some pages, or its high or free_count changes */
+	VARY_MOVED,   /* an entry at one end of a free list or a PCP list moves to the other */
+	VARY_SIZED,   /* a PCP drains or refills some pages, or its high or free_count changes */
 	VARY_COUNTED, /* the counter of a zone changes by the difference of a CPU */
 	NR_VARIATION,
 };
@@ -34,11 +36,11 @@ struct variation_config {
 	bool moments;                   /* inferred rows take other moments */
 };
 
-enum { VARIATION_HELD_MAX = 8 }; /* pages at a time; half of them on average */
-
 struct variation {
 	struct variation_config config;
 	struct model *model;
+	uint64_t pair;        /* the seed of the changes, which two seeds share */
+	bool mirrored;        /* the second of them: its changes go the other way */
 	uint64_t random;      /* state of the generator */
 	uint64_t next;        /* row of `event` before which the next change or flip is due */
 	uint64_t next_change; /* the same, for changes */
@@ -49,8 +51,6 @@ struct variation {
 	uint64_t drawn[NR_VARIATION]; /* changes of each kind so far */
 	uint64_t moments;             /* inferred rows that take another moment */
 	struct flips flips;
-	uint32_t held[VARIATION_HELD_MAX];
-	int nr_held;
 };
 
 /* A run at its start. */

@@ -105,8 +105,7 @@ enum {
 	AWAITS_ALLOC = UINT16_MAX, /* taken before its alloc event, which may still come */
 	AWAITS_ALLOC_MISSED = UINT16_MAX - 1, /* the same, but the model predicted another page */
 	NO_ALLOC = UINT16_MAX - 2,            /* it left a PCP list without an event */
-	HELD = UINT16_MAX - 3,                /* a variation of the run holds it: freerun/ */
-	ISOLATED = UINT16_MAX - 4,            /* compaction took it off a free list */
+	ISOLATED = UINT16_MAX - 3,            /* compaction took it off a free list */
 };
 
 struct pageblock {

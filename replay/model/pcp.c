@@ -138,7 +138,10 @@ void pcp_add_refilled(struct model *m, struct pcp *pcp, const struct request *rq
 		place_mixed(m, frame, last == NO_FRAME ? pcp->heads : last, cold);
 }
 
-/* Another size for a refill of `want` pages, where the row adapts it: a step of alloc_factor. */
+/*
+ * Another size for a refill of `want` pages, where the row adapts it and it may be larger as well
+ * as smaller: a step of alloc_factor. The mean stays `want`.
+ */
 static int flip_refill(const struct model *m, const struct pcp *pcp, int order, int want)
 {
 	int less = max_int(want / 2, pcp->batch), most = pcp->batch << m->kernel->pcp_scale_max;
@@ -148,10 +151,10 @@ static int flip_refill(const struct model *m, const struct pcp *pcp, int order, 
 	if (m->kernel->pcp_tuning != PCP_AUTO || order || pcp->high < pcp->batch)
 		return want;
 	random = flip_draw(m, FLIP_REFILL_SIZE);
-	if (!random || (less >= want && more <= want))
+	if (!random || less >= want || more <= want)
 		return want;
 	m->flips->drawn[FLIP_REFILL_SIZE]++;
-	return more <= want || (less < want && random >> 63) ? less : more;
+	return (int)((random >> 32) * (uint32_t)(more - less) >> 32) < more - want ? less : more;
 }
 
 /*

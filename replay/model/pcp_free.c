@@ -149,7 +149,7 @@ int pcp_commit(struct model *m, struct zone *zone, frame_nr head, int order, int
 	return commit(m, zone, head, order, list);
 }
 
-/* Another number of pages for the drain of an overflow, where the row adapts it. */
+/* One page more or less for the drain of an overflow, where the row adapts it and both may be. */
 static int flip_drain(const struct model *m, const struct pcp *pcp, int pages)
 {
 	bool less = pages > 1, more = pages < pcp->count;
@@ -158,10 +158,10 @@ static int flip_drain(const struct model *m, const struct pcp *pcp, int pages)
 	if (m->kernel->pcp_tuning == PCP_FIXED)
 		return pages;
 	random = flip_draw(m, FLIP_DRAIN_SIZE);
-	if (!random || (!less && !more))
+	if (!random || !less || !more)
 		return pages;
 	m->flips->drawn[FLIP_DRAIN_SIZE]++;
-	return less && (!more || random >> 63) ? pages - 1 : pages + 1;
+	return random >> 63 ? pages - 1 : pages + 1;
 }
 
 void pcp_free(struct model *m, struct zone *zone, frame_nr head, int order,

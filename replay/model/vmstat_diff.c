@@ -65,6 +65,19 @@ void vmstat_diff_shift(struct model *m, struct zone *zone, int pages)
 	}
 }
 
+int vmstat_diff_room(const struct model *m, const struct zone *zone)
+{
+	int up = 0, down = 0;
+
+	for (int cpu = 0; cpu < m->nr_cpus; cpu++) {
+		int diff = zone_pcp(m, zone, cpu)->vmstat_diff;
+
+		up += diff + zone->stat_threshold;
+		down += zone->stat_threshold - diff;
+	}
+	return max_int(min_int(up, down), 0);
+}
+
 void vmstat_diff_kswapd(struct model *m, int node, bool awake)
 {
 	for (int i = 0; i < m->nr_zones; i++)

@@ -32,6 +32,8 @@ void vmstat_diff_load(struct zone *zone, struct pcp *pcp, int recorded);
  * be.
  */
 void vmstat_diff_shift(struct model *m, struct zone *zone, int pages);
+/* Pages by which it may change up as well as down. */
+int vmstat_diff_room(const struct model *m, const struct zone *zone);
 /* Switch the thresholds when the kswapd of a node of the tape wakes or sleeps. */
 void vmstat_diff_kswapd(struct model *m, int node, bool awake);
 

@@ -3,15 +3,16 @@
 
 Under memory pressure one page more or less decides where hundreds of later pages go. One run is
 therefore one draw of many. A *member* of an ensemble is the run with changes drawn from a seed
-(freerun/variation.h): a page is held for a while, an entry of a list moves to its end, a list
-drains some pages, a zone's counter is off by what a CPU has not added yet. Where only /proc showed
+(freerun/variation.h): an entry at one end of a list moves to the other, a list drains or refills
+some pages, a zone's counter is off by what a CPU has not added yet. Each change of the first of two
+members has its mirror in the second. Where only /proc showed
 the start, a member also has another of the starts that the tape leaves possible
 (start_variation.py), or another order of the free lists without such a start. Members of two runs
 with the same seed have the same changes at the same events, so a comparison member by member shows
 the difference of the rules.
 
 How often each kind of change comes is measured on the tape: as often as validate inferred an
-outcome of that kind, within bounds.
+outcome of that kind, up to a bound.
 
 Two more kinds of change follow the tape one by one. An inferred row has another moment, drawn from
 the window that the tape proves (column `since`). A decision is taken otherwise, at the rate at
@@ -19,6 +20,7 @@ which validate missed decisions of its kind (model/flips.h).
 """
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -38,7 +40,6 @@ SCHEMA = TABLES["member"].arrow
 
 # Outcomes of validate that show how often the model is off in a way that a change stands for.
 _SHOWN_BY = {
-    "held": ("landed", "dirty", "clean"),
     "moved": ("cut", "moved", "retyped"),
     "sized": ("tuned", "refill", "put_off", "overflow"),
     "counted": ("counted_more", "counted_less", "unboosted", "touched"),
@@ -50,19 +51,18 @@ DRAWN = "changes: "
 # Decisions of a rate: model/flips.h.
 _FLIPS_PER = 1_000_000_000
 
-# Changes of each kind in a run, at least and at most.
-_CHANGES = (20, 200)
+# Changes of each kind in a run at most.
+_MOST_CHANGES = 200
 
 
 def changes(tape: Tape, inferred: pa.Table) -> dict[str, int]:
     """The changes of each kind, per million rows of `event`, for a tape and its inferred rows."""
     found = Counter(inferred["kind"].to_pylist())
-    least, most = _CHANGES
     rows = max(tape.num_rows("event"), 1)
     out = {}
     for change, kinds in _SHOWN_BY.items():
-        nr = min(max(sum(found[kind] for kind in kinds), least), most)
-        out[change] = max(1, round(nr * 1e6 / rows))
+        nr = min(sum(found[kind] for kind in kinds), _MOST_CHANGES)
+        out[change] = math.ceil(nr * 1e6 / rows)
     return out
 
 
