@@ -2,6 +2,7 @@
 #include "model/clock.h"
 #include "model/owed.h"
 #include "model/pcp.h"
+#include "model/slow_path.h"
 #include "model/policy_stack.h"
 #include "replay_internal.h"
 
@@ -206,6 +207,24 @@ static int start(struct replay *r, struct error *err)
 	return ret;
 }
 
+/* A recorded request begins direct reclaim. */
+static void direct_begin(struct replay *r, const struct reclaim_event *event)
+{
+	struct model *m = r->model;
+	struct request rq = {
+		.gfp_flags = event->gfp_flags,
+		.order = event->order,
+		.migratetype = (uint8_t)gfp_migratetype(event->gfp_flags),
+		.class_zone = (uint8_t)gfp_class_zone(m, event->gfp_flags),
+		.node = m->cpu_nodes[event->where],
+	};
+
+	reclaim_events_direct_begin(&r->run.load.reclaim_events, event);
+	m->now.cpu = event->where;
+	if (!m->reclaim_ops && rq.migratetype <= MIGRATETYPE_RECLAIMABLE)
+		slow_path_recorded(m, &rq);
+}
+
 /* Rows of reclaim before event number `at`, not later than `end`. */
 static void run_reclaim_events(struct replay *r, uint64_t at, uint64_t end)
 {
@@ -222,7 +241,7 @@ static void run_reclaim_events(struct replay *r, uint64_t at, uint64_t end)
 		m->now = (struct moment){.ts = ts};
 		/* With feedback the model reclaims by itself. */
 		if (event->kind == RECLAIM_EVENT_DIRECT_BEGIN)
-			reclaim_events_direct_begin(events, event);
+			direct_begin(r, event);
 		if ((!is_tick && m->reclaim_ops) || run_reclaim_event(&r->run, event))
 			continue;
 		if (!is_tick) {

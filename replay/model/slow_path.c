@@ -137,7 +137,8 @@ static uint32_t alloc_granted(struct model *m, struct request *rq, struct zoneli
 	return frame;
 }
 
-bool slow_path_reclaim_once(struct model *m, struct request *rq)
+/* Whether no zone of a request is above its min watermark. Sets its rights. */
+static bool all_below_min(const struct model *m, struct request *rq)
 {
 	const struct zonelist *list = zonelist_of(m, rq);
 
@@ -147,6 +148,23 @@ bool slow_path_reclaim_once(struct model *m, struct request *rq)
 		    watermark_fast(m, list->zones[i], rq, WMARK_MIN) &&
 		    has_unmixed(m, list->zones[i], rq))
 			return false;
+	return true;
+}
+
+void slow_path_recorded(struct model *m, struct request *rq)
+{
+	const struct zone *preferred = zone_preferred(m, rq);
+
+	if (preferred && all_below_min(m, rq))
+		zone_counters(m, preferred)->below_min++;
+}
+
+bool slow_path_reclaim_once(struct model *m, struct request *rq)
+{
+	const struct zonelist *list = zonelist_of(m, rq);
+
+	if (!all_below_min(m, rq))
+		return false;
 	if (rq->gfp_flags & GFP_KSWAPD_RECLAIM)
 		m->reclaim_ops->wake_all(m->reclaim_ops->self, list, rq);
 	m->reclaim_ops->direct(m->reclaim_ops->self, list, rq, promoted_order(m, rq));
@@ -179,7 +197,7 @@ frame_nr slow_path_alloc(struct model *m, struct request *rq, struct zonelist_sc
 	}
 	if (frame != NO_FRAME)
 		return frame;
-	counters->below_min++;
+	counters->below_min += m->reclaim_ops || !rq->reclaimed;
 	if (m->reclaim_ops)
 		frame = slow_path_turns(m, rq, scan);
 	else if (rq->reclaimed)

@@ -26,6 +26,12 @@ frame_nr slow_path_alloc(struct model *m, struct request *rq, struct zonelist_sc
 			 bool nofragment);
 
 /*
+ * A recorded request that begins direct reclaim, where reclaim is that of the record: count it as
+ * below min if the model has no zone for it either. Its alloc does not count again.
+ */
+void slow_path_recorded(struct model *m, struct request *rq);
+
+/*
  * A recorded request that began direct reclaim, in a run with feedback: wake kswapd and reclaim
  * once if every zone is below its min watermark, or has no page that the request may take without
  * mixing (vm.defrag_mode). Returns whether that was the case.

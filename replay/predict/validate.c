@@ -208,6 +208,8 @@ static void run_reclaim_events(struct validate *v, uint64_t at)
 
 	while ((event = reclaim_events_next(&v->run.load.reclaim_events, at))) {
 		v->m->now = (struct moment){.ts = event->ts};
+		if (event->kind == RECLAIM_EVENT_DIRECT_END)
+			reclaim_events_direct_end(&v->run.load.reclaim_events, v->m, event);
 		if (run_reclaim_event(&v->run, event) || event->kind != RECLAIM_EVENT_TICK)
 			continue;
 		v->m->now.cpu = event->where;
@@ -307,7 +309,7 @@ static int run_event(struct validate *v, struct window_event *event, struct erro
 			    event->order, event->migratetype);
 	node_preference_see(&v->node_preference, m, event);
 	if (!m->record->zone_events)
-		recorded_use_see(&v->score.recorded_use, m, event);
+		recorded_use_see(&v->score.recorded_use, m, &v->run.load.reclaim_events, event);
 	if (event->kind == EVENT_KIND_ALLOC)
 		predict_alloc(v, event);
 	else if (event->taken)

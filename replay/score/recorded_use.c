@@ -72,10 +72,12 @@ static void see_min(struct recorded_use *use, const struct model *m, const struc
 }
 
 static void see_alloc(struct recorded_use *use, const struct model *m,
-		      const struct window_event *event)
+		      struct reclaim_events *reclaim_events, const struct window_event *event)
 {
 	const struct zone *zone = frame_zone(m, event->frame), *preferred;
 	const struct taken *taken = &use->taken[event->cpu];
+	bool reclaimed = reclaim_events->nr_reclaimed &&
+			 reclaim_events_take_reclaimed(reclaim_events, event->pid, event->order);
 	struct request rq = request_of(m, event);
 
 	preferred = zone_preferred(m, &rq);
@@ -85,17 +87,23 @@ static void see_alloc(struct recorded_use *use, const struct model *m,
 	use->remote_node += zone->node != preferred->node;
 	use->lower_zone += zone_is_lower(zone, preferred);
 	rq.flags = slow_path_rights_at_once(m, &rq) | (never_mixes(m, &rq) ? ALLOC_NOFRAGMENT : 0u);
+	if (reclaimed) {
+		use->below_low++;
+		use->below_min++;
+		return;
+	}
 	if (any_could_serve(m, &rq, taken, WMARK_LOW)) {
 		use->advance = 0;
 		return;
 	}
 	use->below_low++;
 	rq.flags = slow_path_rights(m, &rq) | (rq.flags & ALLOC_NOFRAGMENT);
-	see_min(use, m, &rq, taken);
+	if (!reclaim_events->direct_recorded || !(rq.gfp_flags & GFP_DIRECT_RECLAIM))
+		see_min(use, m, &rq, taken);
 }
 
 void recorded_use_see(struct recorded_use *use, const struct model *m,
-		      const struct window_event *event)
+		      struct reclaim_events *reclaim_events, const struct window_event *event)
 {
 	struct taken *taken = &use->taken[event->cpu];
 
@@ -112,7 +120,7 @@ void recorded_use_see(struct recorded_use *use, const struct model *m,
 		return;
 	}
 	if (event->kind == EVENT_KIND_ALLOC)
-		see_alloc(use, m, event);
+		see_alloc(use, m, reclaim_events, event);
 	*taken = (struct taken){0};
 }
 

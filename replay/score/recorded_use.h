@@ -8,14 +8,17 @@
  * an alloc comes after them in the tape: pages that the CPU took from a zone since its last request
  * count as free.
  *
- * In the kernel a request below min reclaims a cluster of pages at least, which the next requests
- * find; a replay counts so (owed.h). Requests that such a cluster covers do not count here either.
+ * A request that may reclaim is below min if its task began direct reclaim. A tape without such
+ * rows shows that by the zones alone. In the kernel a request below min reclaims a cluster of pages
+ * at least, which the next requests find; a replay counts so (owed.h). Requests that such a cluster
+ * covers do not count here either.
  */
 #pragma once
 
 #include "output.h"
 #include "model/zone.h"
 #include "tape/event_window.h"
+#include "tape/reclaim_events.h"
 
 /* Pages that a CPU took under a zone lock since its last request. */
 struct taken {
@@ -36,7 +39,7 @@ void recorded_use_free(struct recorded_use *use);
 
 /* See an event before it is played. */
 void recorded_use_see(struct recorded_use *use, const struct model *m,
-		      const struct window_event *event);
+		      struct reclaim_events *reclaim_events, const struct window_event *event);
 
 /* The row of the table at `ts`; none without allocs. */
 void recorded_use_write(const struct recorded_use *use, struct output *output, uint64_t ts);

@@ -182,6 +182,7 @@ int reclaim_events_load(struct reclaim_events *a, struct model *m,
 			reclaim_event.order = (uint8_t)columns->page_order[i];
 			reclaim_event.gfp_flags = columns->gfp_flags[i];
 			begin_reclaim(a, reclaim_event.pid, reclaim_event.order);
+			a->direct_recorded = true;
 			break;
 		case RECLAIM_KIND_DIRECT_RECLAIM_END:
 			reclaim_event.kind = RECLAIM_EVENT_DIRECT_END;

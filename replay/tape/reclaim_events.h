@@ -78,7 +78,8 @@ struct reclaim_events {
 	int nr_passes;               /* of kswapd, running */
 	int nr_own_passes;           /* for boosts, running or to begin */
 	struct pass_times times;
-	bool passes_traced; /* the tape has rows of the reclaim of a kswapd */
+	bool direct_recorded; /* the tape has begins of direct reclaim */
+	bool passes_traced;   /* the tape has rows of the reclaim of a kswapd */
 	struct reclaiming reclaiming[RECLAIMING_MAX]; /* while rows are loaded */
 	struct reclaiming reclaimed[RECLAIMED_MAX];
 	int nr_reclaiming, nr_reclaimed;

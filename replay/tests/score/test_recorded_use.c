@@ -18,6 +18,7 @@ static struct window_event event_of(int kind, struct reclaim_machine *w, int zon
 /* An alloc, after its CPU took pages of the zone one by one. */
 static struct recorded_use seen(struct reclaim_machine *w, int zone, int taken, int order)
 {
+	struct reclaim_events events = {0};
 	struct recorded_use use = {0};
 	struct window_event alloc = event_of(EVENT_KIND_ALLOC, w, zone);
 	const struct window_event took = event_of(EVENT_KIND_ALLOC_ZONE_LOCKED, w, zone);
@@ -25,9 +26,9 @@ static struct recorded_use seen(struct reclaim_machine *w, int zone, int taken, 
 
 	must(recorded_use_new(&use, w->toy.m, &err), &err);
 	for (int i = 0; i < taken; i++)
-		recorded_use_see(&use, w->toy.m, &took);
+		recorded_use_see(&use, w->toy.m, &events, &took);
 	alloc.order = (uint8_t)order;
-	recorded_use_see(&use, w->toy.m, &alloc);
+	recorded_use_see(&use, w->toy.m, &events, &alloc);
 	recorded_use_free(&use);
 	return use;
 }
@@ -80,6 +81,7 @@ static void requests_that_one_reclaim_covers_count_once(void)
 	} cases[] = {{GFP_MOVABLE | GFP_DIRECT_RECLAIM, 2}, {GFP_MOVABLE, 34}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct reclaim_events events = {0};
 		struct recorded_use use = {0};
 		struct window_event alloc;
 		struct error err = {""};
@@ -92,12 +94,39 @@ static void requests_that_one_reclaim_covers_count_once(void)
 		alloc = event_of(EVENT_KIND_ALLOC, &w, NORMAL);
 		alloc.gfp_flags = cases[i].gfp_flags;
 		for (int n = 0; n < 34; n++)
-			recorded_use_see(&use, w.toy.m, &alloc);
+			recorded_use_see(&use, w.toy.m, &events, &alloc);
 		check(use.below_low == 34);
 		check(use.below_min == cases[i].below_min);
 		recorded_use_free(&use);
 		reclaim_machine_free(&w);
 	}
+}
+
+/* Enough pages, but the task began direct reclaim for its next request of order 1. */
+static void a_request_that_reclaimed_was_below_min(void)
+{
+	struct reclaim_events events = {
+		.direct_recorded = true, .reclaimed = {{7, 1}}, .nr_reclaimed = 1};
+	struct recorded_use use = {0};
+	struct window_event alloc;
+	struct error err = {""};
+	struct reclaim_machine w;
+
+	reclaim_machine_new(&w, "6.18", NULL);
+	make_free(&w, NORMAL, 1024, false);
+	reclaim_machine_start(&w);
+	must(recorded_use_new(&use, w.toy.m, &err), &err);
+	alloc = event_of(EVENT_KIND_ALLOC, &w, NORMAL);
+	alloc.pid = 7;
+	for (int order = 0; order < 2; order++) {
+		alloc.order = (uint8_t)order;
+		recorded_use_see(&use, w.toy.m, &events, &alloc);
+		check(use.below_min == (uint64_t)order);
+	}
+	recorded_use_see(&use, w.toy.m, &events, &alloc);
+	check(use.below_min == 1);
+	recorded_use_free(&use);
+	reclaim_machine_free(&w);
 }
 
 static void a_page_of_another_zone_counts_for_it(void)
@@ -118,6 +147,7 @@ int main(void)
 	test(a_request_is_below_a_mark_if_every_zone_was);
 	test(a_request_for_an_order_needs_a_chunk);
 	test(requests_that_one_reclaim_covers_count_once);
+	test(a_request_that_reclaimed_was_below_min);
 	test(a_page_of_another_zone_counts_for_it);
 	return check_done();
 }
