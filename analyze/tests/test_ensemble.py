@@ -74,7 +74,7 @@ def test_changes_come_as_often_as_the_tape_shows_them(source: Source) -> None:
     none = ensemble.changes(tape, source.all_inferred.slice(0, 0))
     assert set(none.values()) == {0}
     found = ensemble.changes(tape, source.all_inferred)
-    assert 0 < found["sized"] and max(found.values()) <= 201e6 / rows
+    assert found["sized"] > 0 and max(found.values()) <= 201e6 / rows
 
 
 def _members(

@@ -81,7 +81,7 @@ class Result:
     def _whole_pairs(self, partial: Sequence[str]) -> set[int]:
         """The numbers of the pairs of two whole tapes."""
         whole = [
-            {run["number"] for run in self.runs if run["side"] == side and run["tape"] not in partial}
+            {r["number"] for r in self.runs if r["side"] == side and r["tape"] not in partial}
             for side in _OTHER
         ]
         return whole[0] & whole[1]
@@ -143,8 +143,8 @@ class Result:
         """Measure all tapes and predict each side from the other, with `nr` members per tape, or if
         `bounded` with as many as an answer in time affords.
 
-        Pairs with a partial tape are left out. With fewer than two whole ones, all are measured, and
-        there is no verdict.
+        Pairs with a partial tape are left out. With fewer than two whole ones, all are measured,
+        and there is no verdict.
         """
         tapes = {side: self.tapes(side) for side in _OTHER}
         if min(map(len, tapes.values())) < 2:
@@ -353,9 +353,8 @@ def text(found: dict[str, Any]) -> str:
     if found["missing"]:
         lines.append(f"not on every tape: {', '.join(found['missing'])}")
     if found["partial"]:
-        lines.append(
-            f"lost events or no exact start: {', '.join(found['partial'])}; their pairs do not count"
-        )
+        names = ", ".join(found["partial"])
+        lines.append(f"lost events or no exact start: {names}; their pairs do not count")
         if not found["pairs_counted"]:
             lines.append(f"no verdict: {_TOO_FEW}; record more --pairs, or a shorter or calmer run")
     verdicts = [metric["verdict"] for metric in found["metrics"] if metric["verdict"]]

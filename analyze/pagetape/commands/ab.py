@@ -135,8 +135,8 @@ def _restore(as_json: bool) -> None:
 )
 @model_options.members(
     "members",
-    "Members of the ensemble of each tape. 0: record, and predict nothing. Long tapes get fewer, for "
-    "an answer within 5 minutes, unless N is given.",
+    "Members of the ensemble of each tape. 0: record, and predict nothing. Long tapes get fewer, "
+    "for an answer within 5 minutes, unless N is given.",
 )
 @options.json
 @click.argument("argv", metavar="[-- CMD ...]", nargs=-1, type=click.UNPROCESSED)

@@ -107,7 +107,9 @@ static void a_request_below_min_takes_an_advance_for_the_next_ones(void)
 		t.gfp_flags = cases[i].gfp_flags;
 		for (int n = 0; n < 64; n++)
 			toy_alloc(&t, 0, 'M');
-		if (t.pcp->counters.below_min != cases[i].below_min) fprintf(stderr, "got %lu owed %lu\n", t.pcp->counters.below_min, t.zone->owed);
+		if (t.pcp->counters.below_min != cases[i].below_min)
+			fprintf(stderr, "got %lu owed %lu\n", t.pcp->counters.below_min,
+				t.zone->owed);
 		check(t.pcp->counters.below_min == cases[i].below_min);
 		check(t.zone->owed == t.m->owed);
 		forgive_owed(t.m, 0);

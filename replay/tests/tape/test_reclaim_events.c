@@ -92,7 +92,8 @@ static void lists_are_drained_for_the_request_that_comes_out_of_reclaim(void)
 	}
 }
 
-/* The first request is 512 pages below its mark. A free of task 1 pays while the task is in direct reclaim. */
+/* The first request is 512 pages below its mark. A free of task 1 pays while the task is in direct
+ * reclaim. */
 static void frees_of_the_records_reclaim_pay_an_advance(void)
 {
 	static const struct {
