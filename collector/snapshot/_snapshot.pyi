@@ -39,11 +39,17 @@ class Snapshot:
         pfn, cpu, pid, order   of the alloc_zone_locked event that marks it: the last one with
                      this pfn and pid not later than `ts`; the state is the one right after it,
                      so the `alloc` event of the same page that follows is in it already.
-                     pfn is None, and no table has rows, if no attempt succeeded
+                     pfn and order are None if no event marks it: then `ts` alone is the cut
         cpus, held_cpus, held_ns   CPUs, how many were held still besides pid's, for how long
                      at most
         attempts     images made until one agreed with the counters
-        meetings     times that all CPUs were held
+        meetings     times that all CPUs were called
+        hindered     {kind: how often}, what kept meetings and images from giving a snapshot, also
+                     of one that is exact: apart (the CPUs did not meet), late (more was new than
+                     fits into the time), moved (interrupts changed a list), unmarked (the
+                     allocation of the cut took no page of the expected zone), retyped (a
+                     pageblock changed its type without an event), contradicted (lists and
+                     counters disagree), full (more entries than the maps have room for)
         checks       {kind: how often it was checked}; kinds are list_sums (entries of an order
                      are nr_free), free_counters (pages are NR_FREE_PAGES with all deltas),
                      pcp_sums (pages are count), list_types (list and pageblock agree; 6.12 and
@@ -55,7 +61,7 @@ class Snapshot:
         zones        [{node, zone, how, walk_ns, lock_ns, free_blocks}]; how is
                      "precopied"  exact: copied beforehand, brought up to the cut while its lock
                                 or all CPUs were held
-                     "proc"     not read
+                     "proc"     not read: no attempt succeeded, and no table has rows
                      walk_ns is the time from the begin of the copy to the cut, lock_ns the
                      longest time its lock was held
         """

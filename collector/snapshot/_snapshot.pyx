@@ -10,6 +10,17 @@ include "arrow_batch.pxi"
 
 Refused = CollectorError
 
+_HINDRANCES = (
+    (SNAPSHOT_APART, "apart"),
+    (SNAPSHOT_LATE, "late"),
+    (SNAPSHOT_MOVED, "moved"),
+    (SNAPSHOT_UNMARKED, "unmarked"),
+    (SNAPSHOT_RETYPED, "retyped"),
+    (SNAPSHOT_CONTRADICTED, "contradicted"),
+    (SNAPSHOT_FULL, "full"),
+)
+
+
 cdef dict zone_facts(const snapshot_zone *zone, bint taken):
     return {
         "node": zone.node,
@@ -26,6 +37,7 @@ cdef list hold_pairs(const freezer_hold *holds, uint32_t nr):
 
 
 cdef dict facts(const snapshot_result *result):
+    marked = result.taken and result.cut_pfn
     checks = {
         "list_sums": (result.checks.list_sums, result.checks.list_sums_wrong),
         "free_counters": (result.checks.free_counters, result.checks.free_counters_wrong),
@@ -37,15 +49,17 @@ cdef dict facts(const snapshot_result *result):
     return {
         "exact": bool(result.exact),
         "ts": result.cut_ns,
-        "pfn": result.cut_pfn if result.taken else None,
+        "pfn": result.cut_pfn if marked else None,
         "cpu": result.cut_cpu,
         "pid": result.cut_tid,
-        "order": result.cut_order,
+        "order": result.cut_order if marked else None,
         "cpus": result.cpus,
         "held_cpus": result.held,
         "held_ns": result.held_ns,
         "attempts": result.attempts,
         "meetings": result.meetings,
+        "hindered": {name: result.hindered[<int>nr] for nr, name in _HINDRANCES
+                     if result.hindered[<int>nr]},
         "checks": compared | {"pcp_types": result.checks.pcp_types},
         "mismatches": {name: wrong for name, (done, wrong) in checks.items() if wrong},
         "pcp_types_differ": result.checks.pcp_types_differ,

@@ -2,9 +2,10 @@
 /*
  * snapshot.h - the page allocator's whole state at one instant, read with BPF.
  *
- * A snapshot has one instant, the cut: an allocation by this process that takes a page from a
- * zone's buddy lists. Its mm_page_alloc_zone_locked event (cut_pfn, cut_cpu, cut_tid) is in the
- * trace; the snapshot shows the state right after the removal of that page.
+ * A snapshot has one instant, the cut: mostly an allocation by this process that takes a page from
+ * a zone's buddy lists. Its mm_page_alloc_zone_locked event (cut_pfn, cut_cpu, cut_tid) is in the
+ * trace; the snapshot shows the state right after the removal of that page. Where memory has no
+ * such page, the cut is an instant at which no CPU runs anything else.
  *
  * The lists are copied beforehand, and the zone lock and the CPUs are held for a moment only: see
  * snapshot_precopy.h. Neither is held for longer than about `max_us` each time. Load the programs
@@ -46,6 +47,18 @@ struct snapshot_checks {
 	uint64_t pcp_types, pcp_types_differ;
 };
 
+/* What kept images and meetings from giving a snapshot. */
+enum snapshot_hindrance {
+	SNAPSHOT_APART,        /* the CPUs did not meet: a hypervisor or a real-time task has one */
+	SNAPSHOT_LATE,         /* more was new than the time of a meeting was enough for */
+	SNAPSHOT_MOVED,        /* interrupts changed a list in a meeting */
+	SNAPSHOT_UNMARKED,     /* the allocation of the cut took no page of the expected zone */
+	SNAPSHOT_RETYPED,      /* a pageblock changed its type without an event */
+	SNAPSHOT_CONTRADICTED, /* lists and counters disagree: a change had no event */
+	SNAPSHOT_FULL,         /* more entries than the maps have room for */
+	NR_SNAPSHOT_HINDRANCES
+};
+
 enum {
 	SNAPSHOT_MAX_HOLDS = 1 << 16, /* single holds that are noted */
 	SNAPSHOT_TABLES =
@@ -55,7 +68,7 @@ enum {
 struct snapshot_result {
 	bool taken;       /* else the tables have no rows, and the cut is of no meaning */
 	uint64_t cut_ns;  /* CLOCK_MONOTONIC */
-	uint64_t cut_pfn; /* the event that marks the cut */
+	uint64_t cut_pfn; /* the event that marks the cut; 0: none does */
 	int cut_cpu, cut_tid, cut_order;
 	uint64_t held_ns; /* longest hold of a CPU */
 	/* Each hold of a CPU, each hold of a lock in ns; valid until the next take. */
@@ -65,7 +78,8 @@ struct snapshot_result {
 	int meetings;   /* times that all CPUs were held */
 	int cpus, held; /* number of CPUs, and of the held ones */
 	int attempts;
-	bool exact; /* taken, no check wrong */
+	uint32_t hindered[NR_SNAPSHOT_HINDRANCES]; /* how often; also of a snapshot that is exact */
+	bool exact;                                /* taken, no check wrong */
 	struct snapshot_checks checks;
 	uint32_t nr_zones;
 	const struct snapshot_zone *zones;     /* valid until the next take */
@@ -81,8 +95,9 @@ void snapshot_free(struct snapshot *s);
 
 /*
  * Take snapshot `nr` of a tape. Where a hypervisor keeps the CPUs from meeting within `max_us`, no
- * snapshot is taken; a longer one may be. -ESTALE (memory was hot-plugged since snapshot_new),
- * -ENOMEM.
+ * snapshot is taken; a longer one may be. Loads the programs anew if CPUs or memory were
+ * hot-plugged, or if the lists have outgrown the maps. -ESTALE (memory is hot-plugged right now),
+ * -ENOMEM, and those of snapshot_new().
  */
 int snapshot_take(struct snapshot *s, uint16_t nr, unsigned int max_us, struct snapshot_result *out,
 		  struct error *err);

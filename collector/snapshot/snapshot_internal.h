@@ -46,7 +46,7 @@ struct snapshot {
 	struct freezer *freezer;
 	uint64_t max_ns; /* longest hold */
 	struct snapshot_zone *zones;
-	uint8_t *online;
+	uint8_t *online, *was_online; /* by CPU: now, and when the freezer was made */
 	char *trigger_buffer;
 	int leader; /* index of its CPU in freezer_cpus() */
 	struct joined joined;
@@ -70,6 +70,17 @@ void snapshot_run_with(struct snapshot *s, const char *name, void *context, size
 
 /* CLOCK_MONOTONIC, the clock of the programs. */
 uint64_t snapshot_now_ns(void);
+
+/*
+ * Load the programs for memory as it is now, with room for `times` as many entries of its lists,
+ * instead of those that are loaded. Errors: as snapshot_new(); then those stay.
+ */
+int snapshot_load(struct snapshot *s, unsigned int times, struct error *err);
+
+void snapshot_unload(struct snapshot *s);
+
+/* Room of the map `nodes` for lists of so many entries. */
+uint64_t snapshot_room(uint64_t entries);
 
 /* Attach the programs on events, all or none. -errno. */
 int snapshot_attach(struct snapshot *s, struct bpf_link *links[MAX_EVENTS], struct error *err);

@@ -13,7 +13,7 @@ struct run {
 	bool backward, at_cut;
 };
 
-/* A list as runs, head first. A segment adds one run at most. */
+/* A list as runs, head first. A segment adds two runs at most: its own, and one that it cuts. */
 struct run_list {
 	struct run *runs;
 	uint32_t nr;
@@ -98,9 +98,45 @@ static void keep_up_to(struct run_list *list, uint32_t r, uint64_t i)
 	list->nr = r + 1;
 }
 
-/* A walk from an end replaces all before the known entry where it ended. */
+static void reverse(struct run *runs, uint32_t nr)
+{
+	for (uint32_t i = 0; i < nr / 2; i++) {
+		struct run run = runs[i];
+
+		runs[i] = runs[nr - 1 - i];
+		runs[nr - 1 - i] = run;
+	}
+}
+
+/* Turn the list over, so that the entry `i` of run `r` is the first one. */
+static void turn_to(struct run_list *list, uint32_t r, uint64_t i)
+{
+	struct run before = list->runs[r];
+
+	if (i) {
+		before.nr = i;
+		if (before.backward)
+			before.first += list->runs[r].nr - i;
+		else
+			list->runs[r].first += i;
+		list->runs[r].nr -= i;
+		insert_run(list, r, before);
+		r++;
+	}
+	reverse(list->runs, r);
+	reverse(list->runs + r, list->nr - r);
+	reverse(list->runs, list->nr);
+}
+
+/*
+ * A walk from an end ends at a known entry. In a PCP, what was before that entry is gone. In a free
+ * list it is gone, or at the other end: compaction turns lists over, without an event
+ * (move_freelist_head of mm/compaction.c). The last walk, from the tail at the cut, decides.
+ */
 static bool apply_segment(struct join *j, const struct segment *segment)
 {
+	bool turns = segment->list < j->im->control->nr_zones * SNAPSHOT_MAX_LISTS &&
+		     !(segment->backward && segment->at_cut);
 	struct run run = {segment->first, segment->nr, segment->backward, segment->at_cut};
 	uint32_t r;
 	uint64_t i;
@@ -109,10 +145,16 @@ static bool apply_segment(struct join *j, const struct segment *segment)
 		j->list.nr = 0;
 	else if (segment->end != WALK_KNOWN || !find_node(j, segment->known, &r, &i))
 		return false;
-	else if (segment->backward)
+	else if (!turns && segment->backward)
 		keep_up_to(&j->list, r, i);
-	else
+	else if (!turns)
 		keep_from(&j->list, r, i);
+	else if (!segment->backward)
+		turn_to(&j->list, r, i);
+	else if (i + 1 < j->list.runs[r].nr)
+		turn_to(&j->list, r, i + 1);
+	else if (r + 1 < j->list.nr)
+		turn_to(&j->list, r + 1, 0);
 	insert_run(&j->list, segment->backward ? j->list.nr : 0, run);
 	return true;
 }
@@ -153,7 +195,7 @@ static bool make_runs(struct join *j, uint32_t list)
 		if (segment->list != list)
 			break;
 		if (!apply_segment(j, segment)) {
-			j->joined->wrong_segment = j->by_list[i];
+			j->joined->wrong_list = list;
 			return false;
 		}
 	}
@@ -328,14 +370,18 @@ static enum join_result check_zone(const struct join *j, uint32_t z)
 			if (segment->list != number)
 				break;
 			if (segment->at_cut && segment->end == WALK_KNOWN &&
-			    !fits_beyond(j, z, list, segment))
+			    !fits_beyond(j, z, list, segment)) {
+				j->joined->wrong_list = number;
 				return MISCOUNTED;
+			}
 		}
 		blocks += zi->list[list].nr;
 		if (list % SNAPSHOT_MAX_TYPES + 1 < layout_types(l))
 			continue;
-		if (blocks != nr_free(l, zi->before, order))
+		if (blocks != nr_free(l, zi->before, order)) {
+			j->joined->wrong_list = number;
 			return MISCOUNTED;
+		}
 		blocks = 0;
 	}
 	return JOINED;
@@ -395,6 +441,12 @@ static bool claimed_later(const struct join *j, uint64_t pfn)
 	return false;
 }
 
+bool precopy_full(const struct control *c)
+{
+	return c->nr_nodes_used > c->max_nodes || c->nr_touches > c->max_touches ||
+	       c->nr_claims > c->max_claims || c->nr_segments > c->max_segments;
+}
+
 /* Make `before` show the cut. False: a type changed between the two copies, without an event. */
 static bool join_blocks(struct join *j, uint32_t z)
 {
@@ -439,7 +491,7 @@ static bool make_room(struct join *j, uint64_t entries)
 		joined->room = joined->nodes ? entries : 0;
 	}
 	j->by_list = malloc((j->nr_segments + 1) * sizeof(*j->by_list));
-	j->list.runs = malloc((j->nr_segments + 1) * sizeof(*j->list.runs));
+	j->list.runs = malloc((2 * j->nr_segments + 1) * sizeof(*j->list.runs));
 	j->visited = malloc((entries + 1) * sizeof(*j->visited));
 	return entries <= joined->room && j->by_list && j->list.runs && j->visited;
 }
@@ -450,13 +502,12 @@ enum join_result precopy_join(struct snapshot_images *im, const struct precopy_d
 	const struct control *c = im->control;
 	struct join j = {.im = im, .data = data, .joined = joined};
 	enum join_result result = JOINED;
-	bool ok = c->nr_touches <= c->max_touches && c->nr_claims <= c->max_claims &&
-		  c->nr_segments <= c->max_segments;
+	bool ok;
 
-	if (!ok)
-		return CONTRADICTED;
 	joined->nr = 0;
-	joined->wrong_segment = NO_SEGMENT;
+	joined->wrong_list = NO_LIST;
+	if (precopy_full(c))
+		return CONTRADICTED;
 	j.nr_segments = (uint32_t)c->nr_segments;
 	ok = make_room(&j, c->nr_nodes_used);
 	for (uint32_t i = 0; i < j.nr_segments && ok; i++)
@@ -466,7 +517,8 @@ enum join_result precopy_join(struct snapshot_images *im, const struct precopy_d
 			(void *)data->segments);
 	for (uint32_t z = 0; z < c->nr_zones && ok && result == JOINED; z++) {
 		result = join_zone(&j, z);
-		ok = join_blocks(&j, z);
+		if (result == JOINED && !join_blocks(&j, z))
+			result = RETYPED;
 		for (uint32_t cpu = 0; cpu < c->nr_cpus && ok; cpu++)
 			ok = join_pcp(&j, z * c->nr_cpus + cpu);
 	}

@@ -150,7 +150,7 @@ static int open_object(struct snapshot *s, char *log, struct error *err)
 				strerror(errno));
 }
 
-static void close_object(struct snapshot *s)
+void snapshot_unload(struct snapshot *s)
 {
 	for (int m = 0; m < NR_MAPS; m++)
 		if (s->maps[m].memory)
@@ -326,7 +326,7 @@ static int find_sizes(struct snapshot *s, struct control *found, struct sizes *s
 		sizes->entries += place->free_blocks;
 		sizes->last_section = last > sizes->last_section ? last : sizes->last_section;
 	}
-	close_object(s);
+	snapshot_unload(s);
 	return 0;
 }
 
@@ -436,12 +436,18 @@ static void place_sections(struct snapshot *s)
 	c->thp_order = s->images.thp_order;
 }
 
+uint64_t snapshot_room(uint64_t entries)
+{
+	uint64_t nodes = 2 * entries + SPARE_NODES;
+
+	return nodes < MAX_NODES ? nodes : MAX_NODES;
+}
+
 /* Second load, with maps of the right size. */
 static int load(struct snapshot *s, const struct control *found, const struct sizes *sizes,
 		char *log, struct error *err)
 {
 	int pageblock_order = find_pageblock_order(err), ret;
-	uint64_t entries = 2 * sizes->entries + SPARE_NODES;
 	uint32_t next = 0;
 
 	if (pageblock_order < 0)
@@ -455,8 +461,7 @@ static int load(struct snapshot *s, const struct control *found, const struct si
 	bpf_map__set_max_entries(find_map(s, ZONES), found->nr_zones);
 	bpf_map__set_max_entries(find_map(s, PCPS), found->nr_zones * found->nr_cpus);
 	bpf_map__set_max_entries(find_map(s, SECTIONS), sizes->sections);
-	bpf_map__set_max_entries(find_map(s, NODES),
-				 entries < MAX_NODES ? (uint32_t)entries : MAX_NODES);
+	bpf_map__set_max_entries(find_map(s, NODES), (uint32_t)snapshot_room(sizes->entries));
 	size_list_maps(s, found, sizes);
 	ret = load_object(s, log, err);
 	if (ret)
@@ -486,16 +491,15 @@ static int load(struct snapshot *s, const struct control *found, const struct si
 	return 0;
 }
 
-int snapshot_new(struct snapshot **out, struct error *err)
+/* Both loads, into `fresh`. */
+static int load_anew(struct snapshot *fresh, unsigned int times, struct error *err)
 {
-	struct snapshot *s = calloc(1, sizeof(*s));
 	struct control *found = malloc(sizeof(*found));
 	char *log = calloc(1, SNAPSHOT_LOG_SIZE);
-	struct sizes sizes;
-	int ret = 0;
+	struct sizes sizes = {0};
+	int ret;
 
-	*out = NULL;
-	if (!s || !found || !log)
+	if (!found || !log)
 		ret = fail(err, ENOMEM, "no memory to load the snapshot programs");
 	else if (!may_load())
 		ret = capability_error(err);
@@ -506,43 +510,38 @@ int snapshot_new(struct snapshot **out, struct error *err)
 		ret = fail(err, ENOTSUP,
 			   "no /sys/kernel/btf/vmlinux: a kernel with CONFIG_DEBUG_INFO_BTF is "
 			   "needed");
-	if (!ret)
-		ret = find_sizes(s, found, &sizes, log, err);
-	if (!ret)
-		ret = load(s, found, &sizes, log, err);
-	if (!ret)
-		ret = freezer_new(&s->freezer, err);
+	else
+		ret = find_sizes(fresh, found, &sizes, log, err);
 	if (!ret) {
-		s->zones = calloc(found->nr_zones, sizeof(*s->zones));
-		s->online = calloc(found->nr_cpus, 1);
-		s->images.online = s->online;
-		s->trigger_buffer = malloc(TRIGGER_SIZE);
-		s->holds = calloc(SNAPSHOT_MAX_HOLDS, sizeof(*s->holds));
-		s->locks = calloc(SNAPSHOT_MAX_HOLDS, sizeof(*s->locks));
-		if (!s->zones || !s->online || !s->trigger_buffer || !s->holds || !s->locks)
+		sizes.entries *= times;
+		ret = load(fresh, found, &sizes, log, err);
+	}
+	if (!ret) {
+		fresh->zones = calloc(found->nr_zones, sizeof(*fresh->zones));
+		if (!fresh->zones)
 			ret = fail(err, ENOMEM, "no memory for %u zones", found->nr_zones);
 	}
 	free(log);
 	free(found);
-	if (ret) {
-		snapshot_free(s);
-		return ret;
-	}
-	*out = s;
-	return 0;
+	return ret;
 }
 
-void snapshot_free(struct snapshot *s)
+int snapshot_load(struct snapshot *s, unsigned int times, struct error *err)
 {
-	if (!s)
-		return;
-	freezer_free(s->freezer);
-	close_object(s);
+	struct snapshot fresh = {0};
+	int ret = load_anew(&fresh, times, err);
+
+	if (ret) {
+		snapshot_unload(&fresh);
+		return ret;
+	}
+	snapshot_unload(s);
 	free(s->zones);
-	free(s->online);
-	free(s->trigger_buffer);
-	free(s->holds);
-	free(s->locks);
-	free(s->joined.nodes);
-	free(s);
+	s->object = fresh.object;
+	s->control = fresh.control;
+	s->zones = fresh.zones;
+	s->images = fresh.images;
+	s->images.online = s->online;
+	memcpy(s->maps, fresh.maps, sizeof(s->maps));
+	return 0;
 }

@@ -8,6 +8,7 @@ enum {
 	FEW_TOUCHES = 128,    /* not worth another pass */
 	PIECE_NS = 200000,    /* one call of a program: the kernel may not preempt it */
 	PASS_ENTRIES = 65536, /* most new entries at one end of a list */
+	MAX_MOVED = 64,       /* entries from other lists in a list that is read again */
 };
 
 void precopy_run(struct snapshot *s, const char *name, struct precopy_args *args)
@@ -250,24 +251,68 @@ static void recheck(struct snapshot *s)
 	} while (!precopy_ended(&args));
 }
 
-/* The image is wrong in one place: read that again, rather than all. */
-void precopy_repair(struct attempt *a, enum join_result result)
+static void forget(struct attempt *a, uint64_t node)
 {
-	struct snapshot *s = a->s;
-	struct segment *wrong;
-	struct page_bits *bits;
 	uint64_t bit;
+	struct page_bits *bits = bits_of(a, node, &bit);
+
+	__atomic_fetch_and(&bits->in_image, ~bit, __ATOMIC_SEQ_CST);
+	__atomic_fetch_and(&bits->in_pcp, ~bit, __ATOMIC_SEQ_CST);
+}
+
+/* Forget the entries of a list, and what the walks saw of it. */
+static void forget_list(struct attempt *a, uint32_t list)
+{
+	struct control *c = a->s->control;
+	struct segment *segments = a->s->maps[SEGMENTS].memory;
+	const uint64_t *nodes = a->s->maps[NODES].memory;
+
+	for (uint64_t s = 0; s < c->nr_segments && s < c->max_segments; s++) {
+		if (segments[s].list != list)
+			continue;
+		for (uint32_t i = 0; i < segments[s].nr; i++)
+			forget(a, nodes[segments[s].first + i]);
+		segments[s] = (struct segment){.list = NO_LIST};
+	}
+}
+
+/* Read a list again. False: it changes too fast, or there is no room. */
+static bool read_again(struct attempt *a, uint32_t list)
+{
+	const struct control *c = a->s->control;
+	const struct segment *segments = a->s->maps[SEGMENTS].memory;
+	uint32_t of_zones = c->nr_zones * SNAPSHOT_MAX_LISTS;
+	uint32_t pcp = list < of_zones ? 0 : (list - of_zones) / SNAPSHOT_MAX_PCP_LISTS;
+
+	for (int i = 0; i < MAX_MOVED; i++) {
+		uint64_t before = c->nr_segments;
+
+		forget_list(a, list);
+		if (list < of_zones
+			    ? copy_list(a->s, precopy_of_zone(list / SNAPSHOT_MAX_LISTS, 0),
+					list % SNAPSHOT_MAX_LISTS)
+			    : copy_list(a->s, precopy_of_pcp(pcp / c->nr_cpus, pcp % c->nr_cpus, 0),
+					(list - of_zones) % SNAPSHOT_MAX_PCP_LISTS))
+			return true;
+		if (c->nr_segments == before || c->nr_segments > c->max_segments ||
+		    segments[before].end != WALK_KNOWN)
+			return false;
+		/* The image has it in another list, which it left without an event. */
+		forget(a, segments[before].known);
+	}
+	return false;
+}
+
+bool precopy_repair(struct attempt *a, enum join_result result)
+{
+	uint32_t wrong = a->s->joined.wrong_list, first = wrong;
 
 	if (result == MISCOUNTED) {
-		recheck(s);
-		return;
+		recheck(a->s);
+		first = wrong / SNAPSHOT_MAX_TYPES * SNAPSHOT_MAX_TYPES;
 	}
-	wrong = (struct segment *)s->maps[SEGMENTS].memory + s->joined.wrong_segment;
-	take_back(a, wrong);
-	if (wrong->end == WALK_KNOWN) {
-		bits = bits_of(a, wrong->known, &bit);
-		__atomic_fetch_and(&bits->in_image, ~bit, __ATOMIC_SEQ_CST);
-		__atomic_fetch_and(&bits->in_pcp, ~bit, __ATOMIC_SEQ_CST);
-	}
-	*wrong = (struct segment){.list = NO_SEGMENT};
+	for (uint32_t list = first; list <= wrong; list++)
+		if (!read_again(a, list))
+			return false;
+	return true;
 }

@@ -22,7 +22,8 @@ struct zone_pass {
 struct attempt {
 	struct snapshot *s;
 	int leader;    /* index of its CPU in freezer_cpus() */
-	uint32_t zone; /* that the leader's allocation should take a page of */
+	uint32_t zone; /* that the leader's allocation should take a page of; nr_zones: the cut is
+			  an instant without an allocation */
 	struct zone_pass *zones;
 	uint64_t first_segment; /* of the pass or meeting */
 	struct precopy_data data;
@@ -32,6 +33,7 @@ struct attempt {
 	int rounds;                /* of the preparation of a meeting */
 	_Atomic uint64_t begun_ns; /* the first CPU's begin of the meeting; 0: none yet */
 	atomic_bool failed;        /* a walk of the meeting did not end */
+	bool cut;                  /* the leader made the cut of the meeting */
 };
 
 /* Run a program of snapshot_precopy.bpf.h. */
@@ -63,5 +65,8 @@ bool precopy_pass_pcps(struct snapshot *s, uint32_t cpu, uint64_t deadline_ns, u
 /* After a pass or a failed meeting: keep only what added entries to the image. */
 void precopy_keep(struct attempt *a);
 
-/* After a failed join: the image is wrong in one place. Read that again, rather than all. */
-void precopy_repair(struct attempt *a, enum join_result result);
+/*
+ * After a failed join: the image is wrong in one place. Read that again, rather than all. False:
+ * that is not enough.
+ */
+bool precopy_repair(struct attempt *a, enum join_result result);

@@ -89,8 +89,8 @@ static void copy_states(struct attempt *a, int nr, bool after)
 		struct precopy_args args = precopy_of_pcp(z, cpu_of(a->s, nr), 0);
 
 		args.after = after;
-		/* The cut itself makes the leader's first copies of PCPs. */
-		if (after || nr != a->leader)
+		/* The allocation of the cut makes the leader's first copies of PCPs. */
+		if (after || nr != a->leader || a->zone == a->s->control->nr_zones)
 			precopy_run(a->s, "copy_state", &args);
 		args.is_pcp = false;
 		if (a->zones[z].owner == nr && z != a->zone)
@@ -113,6 +113,16 @@ static uint64_t work_until(const struct attempt *a)
 	return a->begun_ns + a->s->max_ns * 5 / 8;
 }
 
+/* The cut is now: what its program notes of an allocation. */
+static void cut_without_allocation(struct control *c, uint32_t cpu)
+{
+	c->cut_ns = c->cut_end_ns = snapshot_now_ns();
+	c->cut_cpu = cpu;
+	c->cut_touches = __atomic_load_n(&c->nr_touches, __ATOMIC_SEQ_CST);
+	c->cut_claims = __atomic_load_n(&c->nr_claims, __ATOMIC_SEQ_CST);
+	c->cut_end = WALK_WHOLE;
+}
+
 static void cut(void *arg)
 {
 	struct attempt *a = arg;
@@ -120,14 +130,19 @@ static void cut(void *arg)
 	int cpus;
 
 	c->deadline_ns = work_until(a);
-	c->cut_zone = c->nr_zones;
 	c->cut_pfn = 0;
 	c->cut_end = WALK_NOT;
-	__atomic_store_n(&c->armed_tid, (uint32_t)freezer_cpus(a->s->freezer, &cpus)[a->leader].tid,
-			 __ATOMIC_SEQ_CST);
-	/* Any attribute will do, existing or not. */
-	(void)!getxattr("/", "user.pagetape", a->s->trigger_buffer, TRIGGER_SIZE);
-	c->armed_tid = 0;
+	if (a->zone == c->nr_zones) {
+		cut_without_allocation(c, cpu_of(a->s, a->leader));
+	} else {
+		__atomic_store_n(&c->armed_tid,
+				 (uint32_t)freezer_cpus(a->s->freezer, &cpus)[a->leader].tid,
+				 __ATOMIC_SEQ_CST);
+		/* Any attribute will do, existing or not. */
+		(void)!getxattr("/", "user.pagetape", a->s->trigger_buffer, TRIGGER_SIZE);
+		c->armed_tid = 0;
+	}
+	a->cut = true;
 }
 
 static void walk_ends(struct attempt *a, uint32_t cpu, uint64_t deadline_ns)
@@ -196,14 +211,11 @@ static void copy_unheld(struct attempt *a, bool after)
 	}
 }
 
-/* Whether all that was read in the meeting shows the cut. */
-static bool is_one_instant(const struct attempt *a)
+static bool counters_are_still(const struct attempt *a)
 {
 	const struct snapshot_images *im = &a->s->images;
 	const struct control *c = im->control;
 
-	if (a->failed || c->cut_zone != a->zone || c->cut_end != WALK_WHOLE)
-		return false;
 	for (uint32_t z = 0; z < c->nr_zones; z++) {
 		if (z != a->zone && !zone_counters_still(im, z))
 			return false;
@@ -212,6 +224,23 @@ static bool is_one_instant(const struct attempt *a)
 				return false;
 	}
 	return true;
+}
+
+/*
+ * What kept all that was read in the meeting from showing the cut; NR_SNAPSHOT_HINDRANCES:
+ * nothing. `held`: all CPUs were, until the end.
+ */
+static enum snapshot_hindrance hindrance(const struct attempt *a, bool held)
+{
+	const struct control *c = a->s->control;
+
+	if (a->cut && c->cut_zone != a->zone)
+		return SNAPSHOT_UNMARKED;
+	if (!held && !a->cut)
+		return SNAPSHOT_APART;
+	if (!held || a->failed || c->cut_end != WALK_WHOLE)
+		return SNAPSHOT_LATE;
+	return counters_are_still(a) ? NR_SNAPSHOT_HINDRANCES : SNAPSHOT_MOVED;
 }
 
 /* The allocation should take a page of the zone that would take longest without its lock. */
@@ -276,17 +305,6 @@ static void note_costs(struct attempt *a, struct snapshot_result *out)
 		s->locks[out->nr_locks++] = lock_ns;
 }
 
-/*
- * The allocation took a page of another zone than expected: of the zone with fewer free blocks, if
- * these are larger. Expect that zone now.
- */
-static void expect_zone(struct attempt *a, uint32_t zone)
-{
-	a->zones[a->zone].owner = a->zones[zone].owner;
-	a->zones[zone].owner = a->leader;
-	a->zone = zone;
-}
-
 static bool meet(struct attempt *a, struct snapshot_result *out)
 {
 	struct control *c = a->s->control;
@@ -302,9 +320,11 @@ static bool meet(struct attempt *a, struct snapshot_result *out)
 		.gather_ns = gather_ns(a->s),
 		.limit_ns = a->s->max_ns * 9 / 10,
 	};
+	enum snapshot_hindrance found;
 	bool held;
 
 	a->failed = false;
+	a->cut = false;
 	a->begun_ns = 0;
 	a->first_turn = a->turns;
 	c->cut_zone = c->nr_zones;
@@ -314,10 +334,13 @@ static bool meet(struct attempt *a, struct snapshot_result *out)
 	out->meetings++;
 	a->met |= held;
 	note_costs(a, out);
-	if (held && is_one_instant(a))
+	found = hindrance(a, held);
+	if (found == NR_SNAPSHOT_HINDRANCES)
 		return true;
-	if (a->zone < c->nr_zones && c->cut_zone < c->nr_zones && c->cut_zone != a->zone)
-		expect_zone(a, c->cut_zone);
+	out->hindered[found]++;
+	/* Short of large blocks, the allocation takes none, or one of another zone. */
+	if (found == SNAPSHOT_UNMARKED)
+		a->zone = c->nr_zones;
 	return false;
 }
 
@@ -333,17 +356,19 @@ static void copy_blocks(struct snapshot *s, bool after)
 	}
 }
 
-static bool join(struct attempt *a, int *repairs)
+/* The end of the image if it cannot be repaired: then `repairs` exceeds MAX_REPAIRS. */
+static bool join(struct attempt *a, struct snapshot_result *out, int *repairs)
 {
 	enum join_result result = precopy_join(&a->s->images, &a->data, &a->s->joined);
 
 	if (result == JOINED)
 		return true;
+	out->hindered[result == RETYPED ? SNAPSHOT_RETYPED : SNAPSHOT_CONTRADICTED]++;
+	if (result == RETYPED)
+		return false; /* the lists are right, and the pageblocks are read anew */
 	++*repairs;
-	if (result == CONTRADICTED && a->s->joined.wrong_segment == NO_SEGMENT)
+	if (a->s->joined.wrong_list == NO_LIST || !precopy_repair(a, result))
 		*repairs = MAX_REPAIRS + 1;
-	else
-		precopy_repair(a, result);
 	return false;
 }
 
@@ -364,8 +389,10 @@ static bool attempt(struct attempt *a, struct snapshot_result *out)
 		.section_bits = s->maps[SECTION_BITS].memory,
 		.sections = s->maps[SECTIONS].memory,
 	};
-	if (!precopy_image(a))
+	if (!precopy_image(a)) {
+		out->hindered[c->nr_nodes_used < c->max_nodes ? SNAPSHOT_LATE : SNAPSHOT_FULL]++;
 		return false;
+	}
 	precopy_keep(a);
 	for (int i = 0; i < MAX_MEETINGS; i++) {
 		c->claims_from = c->nr_claims;
@@ -373,7 +400,7 @@ static bool attempt(struct attempt *a, struct snapshot_result *out)
 		precopy_pass(a);
 		if (meet(a, out)) {
 			copy_blocks(s, true);
-			if (join(a, &repairs)) {
+			if (join(a, out, &repairs)) {
 				for (uint32_t z = 0; z < c->nr_zones; z++)
 					s->zones[z].copy_ns = c->cut_end_ns - begin;
 				return true;
@@ -381,6 +408,8 @@ static bool attempt(struct attempt *a, struct snapshot_result *out)
 			if (repairs > MAX_REPAIRS)
 				return false;
 		}
+		if (precopy_full(c))
+			return false;
 		precopy_keep(a);
 	}
 	return false;
@@ -397,7 +426,7 @@ int precopy_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, s
 		return fail(err, ENOMEM, "no memory for %u zones", c->nr_zones);
 	assign_zones(&a);
 	snapshot_run(s, "learn_buddy_type");
-	while (!done && !ret && out->attempts < MAX_ATTEMPTS) {
+	while (!done && !ret && out->attempts < MAX_ATTEMPTS && !out->hindered[SNAPSHOT_FULL]) {
 		if (out->meetings && !a.met && out->attempts == MAX_APART)
 			break;
 		out->attempts++;
@@ -409,6 +438,7 @@ int precopy_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, s
 		out->cut_cpu = (int)c->cut_cpu;
 		out->cut_order = (int)c->armed_order;
 		ret = snapshot_rows(&s->images, nr, s->zones, out, err);
+		out->hindered[SNAPSHOT_CONTRADICTED] += !ret && !out->exact;
 		done = !ret && (out->exact || out->attempts == MAX_ATTEMPTS);
 		if (!ret && !done)
 			snapshot_free_tables(out);

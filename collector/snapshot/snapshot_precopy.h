@@ -7,9 +7,9 @@
  *           result is the image: right for every page that no event touches.
  *   events  Meanwhile programs on the allocator's events mark the pages of the image that an
  *           event may have moved ("touched").
- *   passes  A free list changes by insertion at its ends and by removal, so untouched entries keep
- *           their order. Each pass visits the new ends of all lists, then looks at the touched
- *           pages. The lists of a PCP even change only at their ends.
+ *   passes  A free list changes by insertion at its ends, by removal, and by turning it over, so
+ *           untouched entries keep their order around a circle. Each pass visits the new ends of
+ * all lists, then looks at the touched pages. The lists of a PCP even change only at their ends.
  *   cut     All CPUs meet for a moment. One allocates: under the zone's lock, its event copies the
  *           counters, the ends that are still new, and the state of the pages that are still
  *           touched. The other CPUs do the same with their PCPs and the other zones.
@@ -39,15 +39,17 @@ struct precopy_data {
 struct joined {
 	uint64_t *nodes;
 	uint64_t nr, room;
-	uint32_t wrong_segment; /* CONTRADICTED: which one; NO_SEGMENT: something else is wrong */
+	uint32_t wrong_list; /* its number in segments, or the last one of the order that is
+				MISCOUNTED; NO_LIST: something else is wrong */
 };
 
-#define NO_SEGMENT UINT32_MAX
+#define NO_LIST UINT32_MAX
 
 enum join_result {
 	JOINED,
 	MISCOUNTED,   /* the zone has fewer entries: some went without an event */
 	CONTRADICTED, /* an entry is in the wrong list, or the data is not complete */
+	RETYPED,      /* a pageblock changed its type without an event */
 };
 
 /*
@@ -57,6 +59,9 @@ enum join_result {
  */
 enum join_result precopy_join(struct snapshot_images *im, const struct precopy_data *data,
 			      struct joined *joined);
+
+/* Whether one of the maps has too little room: the attempt has lost something. */
+bool precopy_full(const struct control *c);
 
 struct snapshot;
 struct snapshot_result;

@@ -127,8 +127,7 @@ CHECKED_ONCE int visit(struct live_walk *w, __u64 pfn, __u64 *slot)
 	if (!read_entry(w->node, &entry) || !belongs(w, &entry, w->from)) {
 		if (!had)
 			__sync_fetch_and_and(in, ~bit);
-		if (touched)
-			touch_bits(bits, pfn, 0);
+		touch_bits(bits, pfn, 0); /* an event may have done so right before the bit went */
 		return contradiction(w);
 	}
 	__sync_fetch_and_and(out, ~bit); /* a page is on one list only */

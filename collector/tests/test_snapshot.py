@@ -119,7 +119,6 @@ def test_twenty_snapshots_under_load_agree_with_the_counters(snapshot: Any) -> N
             facts, tables = take(snapshot, nr)
             nr += 1
             assert facts["mismatches"] == {}
-            assert facts["exact"] == (facts["pfn"] is not None)
             hows = {zone["how"] for zone in facts["zones"]}
             assert hows == ({"precopied"} if facts["exact"] else {"proc"})
             if not facts["exact"]:
@@ -218,7 +217,8 @@ def test_the_cut_is_an_event_of_the_trace(snapshot: Any) -> None:
 def test_without_any_time_there_is_no_snapshot_but_its_cost(snapshot: Any) -> None:
     facts, tables = snapshot.take(0, 0)
     assert not facts["exact"] and facts["pfn"] is None
-    assert facts["meetings"] == 240 and facts["mismatches"] == {}
+    assert sum(facts["hindered"].values()) == facts["meetings"] > 0
+    assert facts["mismatches"] == {}
     assert {zone["how"] for zone in facts["zones"]} == {"proc"}
     assert not any(pa.record_batch(table).num_rows for _, table in tables)
 

@@ -422,6 +422,8 @@ static void change_block(uint32_t z, bool claim)
 		taken++;
 		at += 1ull << (order - 1);
 	}
+	if (claim && by_chance(sim.options.silent))
+		return;
 	if (claim && first)
 		fire(touch_claimed, (__u64)page_at(first), 0, 0, 0);
 	else if (claim)
@@ -430,13 +432,30 @@ static void change_block(uint32_t z, bool claim)
 		fire(touch_isolated, pfn, pfn + (1 << BLOCK_ORDER), 1, taken);
 }
 
+/* The first half goes to the tail, as compaction does it. */
+static void turn_list_over(uint32_t z)
+{
+	struct free_area *area = &sim.zones[z].free_area[random_below(TOP_ORDER + 1)];
+	struct list_head *head = &area->free_list[random_below(PCP_TYPES)], *first;
+
+	report();
+	for (uint64_t nr = random_below(area->nr_free + 1); nr && head->next != head; nr--) {
+		first = head->next;
+		first->prev->next = first->next;
+		first->next->prev = first->prev;
+		add(head, first, true);
+	}
+}
+
 static void change(void)
 {
 	uint32_t z = (uint32_t)random_below(sim.options.zones);
 	uint32_t cpu = (uint32_t)random_below(sim.options.cpus);
 
 	sim.changes++;
-	if (by_chance(sim.options.cross))
+	if (by_chance(sim.options.turns))
+		turn_list_over(z);
+	else if (by_chance(sim.options.cross))
 		change_block(z, random_below(2));
 	else if (!random_below(50))
 		direct_alloc(z);
@@ -610,63 +629,7 @@ static void hold_until(int hold, uint64_t begin_ns)
 	sim.holds[hold].ns = sim.holds[hold].ran_ns = sim.now_ns - begin_ns;
 }
 
-/* All CPUs run at the same time: each one's part begins at the same moment. */
-bool freezer_meet(struct freezer *f, int leader, const struct freezer_meeting *meeting)
-{
-	uint64_t moment = sim.now_ns + LEAD_NS + sim.options.cpus * MORE_LEAD_NS +
-			  (uint64_t)meeting->rounds * meeting->round_ns;
-	uint64_t begin, end, arrived;
-	int nr = (int)sim.options.cpus;
-	bool on = true;
-
-	(void)f;
-	memset(sim.holds, 0, FREEZER_HOLDS * (size_t)nr * sizeof(*sim.holds));
-	for (int round = meeting->rounds; round > 0; round--) {
-		begin = moment - (uint64_t)round * meeting->round_ns;
-		pass_time(begin > sim.now_ns ? begin - sim.now_ns : 0);
-		begin = end = sim.now_ns;
-		for (int i = nr - 1; i >= 0; i--) {
-			be(i, begin);
-			on &= meeting->prepare(meeting->arg, i, round);
-			hold_until(FREEZER_HOLDS * i + round, begin);
-			end = sim.now_ns > end ? sim.now_ns : end;
-		}
-		be(leader, end);
-	}
-	pass_time(sim.now_ns < moment ? moment - sim.now_ns : 0);
-	if (!on || sim.options.apart)
-		return false;
-	sim.busy = true;
-	report();
-	sim.busy = false;
-	sim.held = true;
-	begin = sim.now_ns;
-	arrived = end = begin + WAKE_NS;
-	for (int i = 0; i < nr; i++) {
-		be(i, begin + WAKE_NS);
-		meeting->arrive(meeting->arg, i);
-		arrived = sim.now_ns > arrived ? sim.now_ns : arrived;
-	}
-	for (int i = nr - 1; i >= 0; i--) {
-		be(i, arrived);
-		if (i == leader)
-			meeting->cut(meeting->arg);
-		meeting->beside(meeting->arg, i);
-		end = sim.now_ns > end ? sim.now_ns : end;
-	}
-	for (int i = 0; i < nr; i++) {
-		be(i, end);
-		meeting->leave(meeting->arg, i);
-		arrived = sim.now_ns > arrived ? sim.now_ns : arrived;
-	}
-	be(leader, arrived);
-	for (int i = 0; i < nr; i++)
-		hold_until(FREEZER_HOLDS * i, begin);
-	sim.held = false;
-	return sim.now_ns - begin <= meeting->limit_ns + WAKE_NS;
-}
-
-/* --- the cut and the truth --- */
+/* --- the truth --- */
 
 static void copy_truth(uint32_t number, const struct list_head *head)
 {
@@ -700,6 +663,70 @@ static void remember_truth(void)
 	       sim.options.zones * (sim.options.pages >> BLOCK_ORDER));
 }
 
+/* All CPUs run at the same time: each one's part begins at the same moment. */
+bool freezer_meet(struct freezer *f, int leader, const struct freezer_meeting *meeting)
+{
+	uint64_t moment = sim.now_ns + LEAD_NS + sim.options.cpus * MORE_LEAD_NS +
+			  (uint64_t)meeting->rounds * meeting->round_ns;
+	uint64_t begin, end, arrived;
+	int nr = (int)sim.options.cpus;
+	bool on = true;
+
+	(void)f;
+	memset(sim.holds, 0, FREEZER_HOLDS * (size_t)nr * sizeof(*sim.holds));
+	for (int round = meeting->rounds; round > 0; round--) {
+		begin = moment - (uint64_t)round * meeting->round_ns;
+		pass_time(begin > sim.now_ns ? begin - sim.now_ns : 0);
+		begin = end = sim.now_ns;
+		for (int i = nr - 1; i >= 0; i--) {
+			be(i, begin);
+			on &= meeting->prepare(meeting->arg, i, round);
+			hold_until(FREEZER_HOLDS * i + round, begin);
+			end = sim.now_ns > end ? sim.now_ns : end;
+		}
+		be(leader, end);
+	}
+	pass_time(sim.now_ns < moment ? moment - sim.now_ns : 0);
+	if (sim.options.apart) {
+		sim.options.apart--;
+		return false;
+	}
+	if (!on)
+		return false;
+	sim.busy = true;
+	report();
+	sim.busy = false;
+	sim.held = true;
+	if (sim.options.remember)
+		remember_truth(); /* a cut without an allocation shows it */
+	begin = sim.now_ns;
+	arrived = end = begin + WAKE_NS;
+	for (int i = 0; i < nr; i++) {
+		be(i, begin + WAKE_NS);
+		meeting->arrive(meeting->arg, i);
+		arrived = sim.now_ns > arrived ? sim.now_ns : arrived;
+	}
+	for (int i = nr - 1; i >= 0; i--) {
+		be(i, arrived);
+		if (i == leader)
+			meeting->cut(meeting->arg);
+		meeting->beside(meeting->arg, i);
+		end = sim.now_ns > end ? sim.now_ns : end;
+	}
+	for (int i = 0; i < nr; i++) {
+		be(i, end);
+		meeting->leave(meeting->arg, i);
+		arrived = sim.now_ns > arrived ? sim.now_ns : arrived;
+	}
+	be(leader, arrived);
+	for (int i = 0; i < nr; i++)
+		hold_until(FREEZER_HOLDS * i, begin);
+	sim.held = false;
+	return sim.now_ns - begin <= meeting->limit_ns + WAKE_NS;
+}
+
+/* --- the cut --- */
+
 /* The allocation of the cut, and its free. */
 ssize_t getxattr(const char *path, const char *name, void *value, size_t size)
 {
@@ -711,7 +738,7 @@ ssize_t getxattr(const char *path, const char *name, void *value, size_t size)
 	(void)value;
 	(void)size;
 	sim.busy = true;
-	for (uint32_t type = 0; type < PCP_TYPES && !pfn; type++)
+	for (uint32_t type = 0; type < PCP_TYPES && !pfn && !sim.options.unmarked; type++)
 		pfn = alloc_block(&sim.zones[z], TRIGGER_ORDER, type);
 	if (pfn) {
 		if (sim.options.remember)
@@ -911,7 +938,7 @@ static void make_maps(void)
 	make_map(&zones, sizeof(struct zone_image), o->zones, ZONES);
 	make_map(&pcps, sizeof(struct pcp_image), o->zones * o->cpus, PCPS);
 	make_map(&sections, sizeof(struct section_image), nr_sections, SECTIONS);
-	control.max_nodes = 3 * entries + (1 << 20);
+	control.max_nodes = o->max_entries ? o->max_entries : 3 * entries + (1 << 20);
 	make_map(&nodes, sizeof(__u64), control.max_nodes, NODES);
 	make_map(&page_bits, sizeof(struct page_bits), nr_sections * 512ull, PAGE_BITS);
 	first = make_map(&section_bits, sizeof(__u64), (FIRST_PFN >> SECTION_SHIFT) + nr_sections,

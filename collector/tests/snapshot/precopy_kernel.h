@@ -19,12 +19,15 @@ struct sim_options {
 	uint32_t pcp_pages;    /* of each CPU in each zone, at the begin */
 	double changes_per_ms; /* allocations, frees and events of all CPUs together */
 	double interrupts; /* share of the frees that interrupt a task that has the PCP's lock */
-	double silent;     /* share of the frees that go to the free lists without an event */
-	double cross;      /* share of the changes that move whole pageblocks */
-	uint32_t read_ns;  /* time for a read of kernel memory */
-	uint32_t max_us;   /* as snapshot_new() */
-	bool apart;        /* the CPUs never meet */
-	bool remember;     /* keep the truth, for sim_shows_the_truth() */
+	double silent; /* share of the frees, and of the pageblocks, that change without an event */
+	double turns;  /* share of the changes that turn a free list over, without an event */
+	double cross;  /* share of the changes that move whole pageblocks */
+	uint32_t read_ns; /* time for a read of kernel memory */
+	uint32_t max_us;  /* as snapshot_new() */
+	uint32_t apart;   /* so many meetings fail at first: a hypervisor keeps the CPUs apart */
+	uint32_t max_entries; /* room in the map of list entries; 0: enough */
+	bool unmarked;        /* no free block is large enough for the allocation of the cut */
+	bool remember;        /* keep the truth, for sim_shows_the_truth() */
 };
 
 /* The snapshot of a simulated machine. One at a time; sim_free() before the next. */

@@ -110,6 +110,24 @@ static void snapshots_under_load_are_exact_or_say_so(void)
 	snapshot_free(snapshot);
 }
 
+/* As for lists that have outgrown the maps. */
+static void programs_that_are_loaded_again_have_more_room(void)
+{
+	struct snapshot_result result;
+	struct snapshot *snapshot;
+	uint64_t room;
+
+	check(snapshot_new(&snapshot, NULL) == 0);
+	room = snapshot->control->max_nodes;
+	check(snapshot_load(snapshot, 4, NULL) == 0);
+	check(snapshot->control->max_nodes > room);
+	check(snapshot_take(snapshot, 0, MAX_US, &result, NULL) == 0);
+	print_result(&result);
+	check(nr_wrong(&result.checks) == 0 && result.nr_zones > 0);
+	release(&result);
+	snapshot_free(snapshot);
+}
+
 /* No CPU wakes up at the very moment of a meeting. */
 static void with_no_time_allowed_nothing_is_taken(void)
 {
@@ -163,6 +181,7 @@ int main(void)
 	snapshot_free(snapshot);
 	test(the_verifier_has_little_work);
 	test(snapshots_under_load_are_exact_or_say_so);
+	test(programs_that_are_loaded_again_have_more_room);
 	test(with_no_time_allowed_nothing_is_taken);
 	return check_done();
 }

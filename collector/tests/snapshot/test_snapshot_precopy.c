@@ -7,6 +7,7 @@
 #include "precopy_kernel.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const struct sim_options busy = {
 	.pages = 1 << 16,
@@ -28,7 +29,8 @@ static void release(struct snapshot_result *result)
 }
 
 /* Take one; whether it is exact. One that claims to be must show the truth. */
-static int meetings; /* of all snapshots of a test */
+static int meetings; /* of all snapshots of a test, and the next one */
+static uint32_t hindered[NR_SNAPSHOT_HINDRANCES];
 
 static bool take(const struct sim_options *options)
 {
@@ -39,6 +41,8 @@ static bool take(const struct sim_options *options)
 	check(precopy_take(s, 0, &result, NULL) == 0);
 	exact = result.exact;
 	meetings += result.meetings;
+	for (int i = 0; i < NR_SNAPSHOT_HINDRANCES; i++)
+		hindered[i] += result.hindered[i];
 	is_true = !exact || sim_shows_the_truth(&result);
 	check(is_true);
 	if (!exact || !is_true)
@@ -56,6 +60,7 @@ static int exact_of(struct sim_options options, int runs)
 	int exact = 0;
 
 	meetings = 0;
+	memset(hindered, 0, sizeof(hindered));
 	for (int seed = 1; seed <= runs; seed++) {
 		options.seed = (uint64_t)seed;
 		exact += take(&options);
@@ -117,7 +122,7 @@ static void an_allocation_from_a_zone_with_fewer_blocks_is_waited_for(void)
 	places[0].free_blocks = places[options.zones - 1].free_blocks + 1;
 	check(precopy_take(s, 0, &result, NULL) == 0);
 	check(result.exact && sim_shows_the_truth(&result));
-	check(result.meetings > 1);
+	check(result.meetings > 1 && !result.cut_pfn);
 	release(&result);
 	sim_free();
 }
@@ -126,9 +131,57 @@ static void cpus_that_never_meet_are_not_waited_for_long(void)
 {
 	struct sim_options options = busy;
 
-	options.apart = true;
+	options.apart = UINT32_MAX;
 	check(exact_of(options, 3) == 0);
 	check(meetings <= 3 * 2 * 40);
+	check(hindered[SNAPSHOT_APART] == (uint32_t)meetings);
+}
+
+static void cpus_that_meet_in_the_end_are_waited_for(void)
+{
+	struct sim_options options = busy;
+
+	options.apart = 50; /* more than the meetings of one image */
+	check(exact_of(options, 10) == 10);
+	check(hindered[SNAPSHOT_APART] == 10 * options.apart);
+}
+
+static void memory_without_a_block_for_the_cut_is_exact(void)
+{
+	struct sim_options options = busy;
+
+	options.unmarked = true;
+	check(exact_of(options, 100) == 100);
+	check(hindered[SNAPSHOT_UNMARKED] == 100 && meetings == 200);
+}
+
+static void lists_that_compaction_turns_over_are_exact(void)
+{
+	struct sim_options options = busy;
+
+	options.turns = 0.01;
+	check(exact_of(options, 100) == 100);
+	check(hindered[SNAPSHOT_CONTRADICTED] < 10);
+}
+
+static void lists_that_outgrow_the_maps_say_so_at_once(void)
+{
+	struct sim_options options = busy;
+
+	options.max_entries = (uint32_t)options.free_blocks;
+	check(exact_of(options, 3) == 0);
+	check(hindered[SNAPSHOT_FULL] == 3 && meetings == 0);
+}
+
+static void pageblocks_that_change_silently_take_another_meeting(void)
+{
+	struct sim_options options = busy;
+
+	options.cross = 0.05;
+	options.pages = 1 << 18; /* most pageblocks have no free page */
+	options.silent = 0.1;
+	check(exact_of(options, 100) >= 95);
+	check(hindered[SNAPSHOT_RETYPED] > 0);
 }
 
 int main(void)
@@ -140,5 +193,10 @@ int main(void)
 	test(pageblocks_that_change_their_type_are_exact);
 	test(an_allocation_from_a_zone_with_fewer_blocks_is_waited_for);
 	test(cpus_that_never_meet_are_not_waited_for_long);
+	test(cpus_that_meet_in_the_end_are_waited_for);
+	test(memory_without_a_block_for_the_cut_is_exact);
+	test(lists_that_compaction_turns_over_are_exact);
+	test(lists_that_outgrow_the_maps_say_so_at_once);
+	test(pageblocks_that_change_silently_take_another_meeting);
 	return check_done();
 }
