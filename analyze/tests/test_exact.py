@@ -132,11 +132,13 @@ class Programs:
     def __init__(self, enough_ms: float, **given: Any) -> None:
         self.tries: list[float] = []
         self._enough_ms = enough_ms
-        self._given = {"cpus": 2, "held_cpus": 1, "meetings": 240} | given
+        few = {"cpus": 2, "held_cpus": 1, "meetings": 80, "hindered": {"apart": 70, "late": 10}}
+        self._given = few | given
+        self.apart = 0  # tries in which the CPUs do not meet at all
 
     def take(self, number: int, max_ms: float) -> tuple[dict[str, Any], list[Any]]:
         self.tries.append(max_ms)
-        met = max_ms >= self._enough_ms
+        met = max_ms >= self._enough_ms and len(self.tries) > self.apart
         lock_ns = 70 // len(self.tries)
         at = zone("DMA", "precopied" if met else "proc", free_blocks=number, lock_ns=lock_ns)
         return facts(at, exact=met, **self._given), []
@@ -144,11 +146,21 @@ class Programs:
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Take a snapshot with these programs; `max_ms` is the user's."""
+    """Take a snapshot with these programs, or several; `max_ms` is the user's. A pause takes a
+    second."""
+    now = 0.0
 
-    def take(programs: Programs, max_ms: float | None = None) -> Exact:
+    def pause(_seconds: float) -> None:
+        nonlocal now
+        now += 1
+
+    monkeypatch.setattr("pagetape.recording.exact.time.sleep", pause)
+    monkeypatch.setattr("pagetape.recording.exact.time.monotonic", lambda: now)
+
+    def take(programs: Programs, max_ms: float | None = None, nr: int = 1) -> Exact:
         monkeypatch.setattr("pagetape._snapshot.Snapshot", lambda: programs)
-        return ExactSnapshots(max_ms).take(0)
+        snapshots = ExactSnapshots(max_ms)
+        return [snapshots.take(number) for number in range(nr)][-1]
 
     return take
 
@@ -170,8 +182,29 @@ def test_where_the_cpus_do_not_meet_they_have_longer(taken: Any) -> None:
 def test_a_limit_of_the_user_is_the_only_one(taken: Any) -> None:
     programs = Programs(1)
     why = "the CPUs did not meet at one instant of the lists: 240 attempts of at most 0.5 ms"
+    why += " (a hypervisor or a real-time task had a CPU: 210, the lists changed too much: 30)"
     assert taken(programs, 0.5).why == why
-    assert programs.tries == [0.5]
+    assert programs.tries == [0.5] * 3
+
+
+def test_what_hinders_a_snapshot_for_a_while_is_waited_for(taken: Any) -> None:
+    programs = Programs(1)
+    programs.apart = 3
+    assert taken(programs).why is None
+    assert programs.tries == [0.2, 10.0, 10.0, 10.0]
+
+
+def test_a_machine_that_never_allows_a_snapshot_is_waited_for_once(taken: Any) -> None:
+    programs = Programs(100)
+    taken(programs, nr=3)
+    assert programs.tries == [0.2, 10.0, 10.0, 10.0] + [0.2, 10.0] * 2
+
+
+def test_an_instant_without_an_event_is_its_time_alone() -> None:
+    given = facts(zone("NORMAL"), exact=True, pfn=None, order=None)
+    (row,) = from_proc().made_exact(exact(given, None)).rows["snapshot"]
+    assert (row["how"], row["ts"]) == ("exact", 5)
+    assert row.get("pfn") is row.get("cpu") is row.get("pid") is row["page_order"] is None
 
 
 def test_without_realtime_priority_the_reason_says_so(taken: Any) -> None:

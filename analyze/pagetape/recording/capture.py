@@ -69,10 +69,11 @@ class Snapshot:
             rows = self.rows | {"snapshot": [how | why]} | read
             return replace(self, rows=rows, facts=self.facts | why | exact.facts)
         facts = exact.facts
+        mark = ("pfn", "cpu", "pid") if facts["pfn"] is not None else ()
         how = {
             "snapshot": how["snapshot"],
             "how": exact.how,
-            **{name: facts[name] for name in ("ts", "pfn", "cpu", "pid", "held_ns")},
+            **{name: facts[name] for name in ("ts", *mark, "held_ns")},
             "page_order": facts["order"],
             "lock_ns": max(zone["lock_ns"] for zone in facts["zones"]),
             "checks": sum(nr for name, nr in facts["checks"].items() if name != "pcp_types"),

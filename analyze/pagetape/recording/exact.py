@@ -3,12 +3,14 @@
 
 The lists are copied without a lock and brought to one instant in a fraction of a millisecond, while
 all CPUs meet. In some virtual machines the CPUs cannot meet for so short a time: then they have
-longer.
+longer. A snapshot that fails is tried again for a while.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,22 @@ Row = dict[str, Any]
 # For how long a snapshot may hold a zone's lock or a CPU, ms: at first, and if the CPUs did not
 # meet in that time. A guest of QEMU without KVM needs the longer one.
 MAX_MS = (0.2, 10.0)
+
+# So long a failed snapshot is tried again, s, with a pause before each try. What hinders it often
+# passes: another guest that takes the CPUs, a burst of page faults, a process that exits.
+RETRY_S = 2.0
+_PAUSE_S = 0.1
+
+# What hindered a snapshot, by its kind in the facts.
+_HINDRANCES = {
+    "apart": "a hypervisor or a real-time task had a CPU",
+    "late": "the lists changed too much",
+    "moved": "an interrupt changed a list",
+    "unmarked": "no free block for the allocation that marks the instant",
+    "retyped": "a pageblock changed its type without an event",
+    "contradicted": "the lists and the counters disagreed",
+    "full": "more free blocks than the programs have room for",
+}
 
 
 @dataclass(frozen=True)
@@ -138,20 +156,29 @@ def _why(facts: Row, max_ms: float) -> str:
         f"the CPUs did not meet at one instant of the lists: {facts['meetings']} attempts of at"
         f" most {max_ms:g} ms"
     )
+    if facts["hindered"]:
+        often = Counter[str](facts["hindered"]).most_common()
+        said += f" ({', '.join(f'{_HINDRANCES[kind]}: {nr}' for kind, nr in often)})"
     if facts["cpus"] > 1 and not facts["held_cpus"]:
         said += " (without CAP_SYS_NICE the snapshot cannot hold the CPUs still)"
     return said
 
 
 def _with_cost(facts: Row, before: Row | None) -> Row:
-    """These facts, with the longest holds of this try and of the failed one before it."""
+    """These facts, with the longest holds of this try and of the failed ones before it, and with
+    what hindered them all."""
     if before is None:
         return facts
     zones = [
         zone | {"lock_ns": max(zone["lock_ns"], failed["lock_ns"])}
         for zone, failed in zip(facts["zones"], before["zones"], strict=True)
     ]
-    return facts | {"held_ns": max(facts["held_ns"], before["held_ns"]), "zones": zones}
+    return facts | {
+        "held_ns": max(facts["held_ns"], before["held_ns"]),
+        "meetings": facts["meetings"] + before["meetings"],
+        "hindered": dict(Counter(facts["hindered"]) + Counter(before["hindered"])),
+        "zones": zones,
+    }
 
 
 class ExactSnapshots:
@@ -164,6 +191,7 @@ class ExactSnapshots:
 
     def __init__(self, max_ms: float | None = None) -> None:
         self._max_ms = (max_ms,) if max_ms else MAX_MS
+        self._patient = True  # the last snapshot succeeded: a failure may pass
         self._loaded: _snapshot.Snapshot | None = None
         self.refused: str | None = None  # the reason why exact snapshots are unavailable
         try:
@@ -176,12 +204,20 @@ class ExactSnapshots:
         except OSError as e:  # a CollectorError
             self.refused = e.strerror
 
+    def _tries(self) -> Iterator[float]:
+        """The `max_ms` of each try; waits before those that repeat the last one."""
+        yield from self._max_ms
+        until = time.monotonic() + RETRY_S
+        while self._patient and time.monotonic() < until:
+            time.sleep(_PAUSE_S)
+            yield self._max_ms[-1]
+
     def take(self, number: int) -> Exact:
         """A snapshot now, if this machine allows it."""
         if self._loaded is None:
             return Exact({}, {}, self.refused)
         before: Row | None = None
-        for max_ms in self._max_ms:
+        for max_ms in self._tries():
             try:
                 facts, batches = self._loaded.take(number, max_ms)
             except OSError as e:
@@ -190,6 +226,7 @@ class ExactSnapshots:
             why = None if facts["exact"] else _why(facts, max_ms)
             if why is None or facts["mismatches"]:
                 break
+        self._patient = why is None
         return Exact(facts, {name: pa.record_batch(rows) for name, rows in batches}, why)
 
     def print_events(

@@ -120,6 +120,9 @@ def record(request: Request, status: Status) -> int:
         code = _one_tape(session, request, defer=taken.defer)
     if session.ended != "stopped":
         raise TapeError(errno.ENOSPC, f"{request.out}: the recording ended early: {session.ended}")
+    if session.inexact:
+        what = f"{request.out}: written, but a later snapshot is not exact: {session.inexact}"
+        raise request.wanted().refusal(what)
     return code
 
 

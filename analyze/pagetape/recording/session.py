@@ -82,6 +82,16 @@ class Boundary:
         """The time on the trace clock (ns)."""
         return self.state.ts
 
+    @property
+    def how(self) -> str:
+        """How the state was read: exact, or proc."""
+        return str(self.state.facts["how"])
+
+    @property
+    def why(self) -> str | None:
+        """Why an exact snapshot is missing; None if it is not, or if none was wanted."""
+        return self.state.facts.get("why")
+
 
 class Sink(capture.Sink, Protocol):
     """The destination of a session's segments."""
@@ -134,8 +144,13 @@ class Wanted:
             return Exact({}, {}, self.why_proc) if self.why_proc else None
         found = snapshots.take(number)
         if found.why and self.kind == "exact" and number == 0:
-            raise TapeError(errno.ENOTSUP, f"no exact snapshot: {found.why}")
+            raise self.refusal(f"no exact snapshot: {found.why}")
         return found
+
+    def refusal(self, what: str) -> TapeError:
+        """The end of a recording whose exact snapshot is required."""
+        longer = "" if self.max_ms else "; --snapshot-max-ms 50 allows more time"
+        return TapeError(errno.ENOTSUP, f"{what}{longer}; --snapshot auto records without one")
 
 
 class _Snapshots:
@@ -395,6 +410,7 @@ class Session:
         self.status = status
         self.disturbances = Disturbances(status)
         self.ended = "stopped"  # or the reason for an early end
+        self.inexact: str | None = None  # why a later snapshot is not exact, though one is required
         self._contents = contents
         self._wanted = wanted
         self.watch = watch
@@ -473,6 +489,7 @@ class Session:
                     prepare()
                     self.sampling.rebase()
                 start = snapshots.first(recorder, facts, spool, self._started)
+                self.status.started(start.how, start.why)
             pump = _Pump(self, recorder, sink, spool, start, os.nice(0) if prompt else NICE)
             pump.start()
             end = None
@@ -482,6 +499,7 @@ class Session:
                 self._look(recorder, sink)
                 self.status.ending(recorder.look().waiting)
                 end = snapshots.last(recorder)
+                self._check(end)
             finally:
                 recorder.stop()
                 self.sampling.stop()
@@ -491,6 +509,11 @@ class Session:
                 pump.finish(end)
             self.ended = self.disturbances.ended or recorder.ended
         return status
+
+    def _check(self, end: Boundary) -> None:
+        """Notice a snapshot that is not as required; the recording goes on."""
+        if self._wanted.kind == "exact":
+            self.inexact = self.inexact or end.why
 
     def _started(self) -> None:
         self.sampling.start()  # the start snapshot may take seconds
@@ -528,6 +551,7 @@ class Session:
                 due = now + every
                 with self.sampling.cut():
                     end = snapshots.cut(recorder)
+                self._check(end)
                 pump.cut(end)
                 settled = time.monotonic() + _SETTLED_S
         self.disturbances.late(time.monotonic() - due)  # a cut that was never possible

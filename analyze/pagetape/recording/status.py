@@ -77,6 +77,11 @@ class Status:
         if self.armed:
             self.say(f"pagetape: armed: {', '.join(self.armed)}")
 
+    def started(self, how: str, why: str | None) -> None:
+        """The snapshot of the start is taken."""
+        kind = "exact" if how == "exact" else "from /proc"
+        self.say(f"pagetape: start snapshot: {kind}{f': {why}' if why else ''}")
+
     def fired(self, firing: Firing) -> None:
         """A trigger has fired; its tape follows."""
         value = "" if firing.value is None else f" with {firing.value:.4g}{firing.unit}"
