@@ -4,9 +4,12 @@
 
 from libc.stdlib cimport free, malloc
 
+import errno
 import os
 
 include "_proc_reader_api.pxi"
+
+cdef int _ECANCELED = errno.ECANCELED
 
 _GUARDS = (
     (PROC_READER_LOCKED, "locked"),
@@ -31,8 +34,8 @@ cdef class ProcReader:
         if not array:
             raise MemoryError
         try:
-            for i, (fd, size, once) in enumerate(files):
-                array[i].fd, array[i].size, array[i].once = fd, size, once
+            for i, (fd, size, sysctl) in enumerate(files):
+                array[i].fd, array[i].size, array[i].sysctl = fd, size, sysctl
             self.nr_files = len(files)
             with nogil:
                 ret = proc_reader_new(&self.reader, array, self.nr_files, slots, &err)
@@ -90,7 +93,9 @@ cdef class ProcReader:
         for i in range(self.nr_files):
             text = &reading.texts[i]
             found = text.bytes[:text.length] if text.length >= 0 else None
-            texts.append((text.began, text.ended, found))
+            texts.append(
+                None if text.length == -_ECANCELED else (text.began, text.ended, found)
+            )
         proc_reader_drop(self.reader)
         return missed, texts
 

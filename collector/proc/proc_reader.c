@@ -8,8 +8,10 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -26,6 +28,7 @@ enum {
 	PART = 32 << 10,       /* bytes of one read() of a file that comes in parts */
 	GRACE_NS = 1000000000, /* CPU time that may be spent before any share counts */
 	LONGEST_WAIT_S = 3600, /* without anything to do */
+	LOOK_NS = 10000000,    /* from one reading of sysctls to the next that a write causes */
 };
 
 struct proc_reader {
@@ -40,6 +43,7 @@ struct proc_reader {
 	int wake;     /* eventfd: there is something to do for the thread, */
 	int ready;    /* a reading to take, */
 	int answered; /* the reading that was asked for, or none */
+	int written;  /* inotify: a sysctl was written; -1: this kernel has none */
 
 	_Atomic bool stopping, held;
 	_Atomic uint64_t period, share_ppm, started, charged;
@@ -50,6 +54,7 @@ struct proc_reader {
 
 	/* Of the thread alone. */
 	uint64_t due, period_of_due;
+	uint64_t looked; /* end of the last reading */
 	uint32_t missed[NR_PROC_MISSED];
 };
 
@@ -92,6 +97,19 @@ static void wait_event(int fd, uint64_t ns)
 		clear_event(fd);
 }
 
+/* Wait for something to do, or for a write to a sysctl. */
+static void wait_for_work(struct proc_reader *r, uint64_t ns)
+{
+	struct timespec ts = {.tv_sec = ns / SECOND, .tv_nsec = ns % SECOND};
+	struct pollfd events[] = {
+		{.fd = r->wake, .events = POLLIN},
+		{.fd = r->written, .events = POLLIN}, /* ignored if it is -1 */
+	};
+
+	if (ppoll(events, 2, &ts, NULL) > 0 && events[0].revents)
+		clear_event(r->wake);
+}
+
 static struct proc_reading *slot_of(const struct proc_reader *r, uint32_t nr)
 {
 	return (struct proc_reading *)(r->slots + r->slot_bytes * (nr % r->nr_slots));
@@ -110,7 +128,7 @@ static void read_text(const struct proc_file *file, struct proc_text *text, char
 		got = pread(file->fd, room + text->length, left < PART ? left : PART, text->length);
 		if (got > 0)
 			text->length += got;
-	} while (got > 0 && !file->once && text->length < file->size);
+	} while (got > 0 && !file->sysctl && text->length < file->size);
 	if (got < 0)
 		text->length = -errno;
 	else if (text->length == file->size)
@@ -118,24 +136,31 @@ static void read_text(const struct proc_file *file, struct proc_text *text, char
 	text->ended = now();
 }
 
-/* Read all files into the next slot; -ENOBUFS. */
-static int read_all(struct proc_reader *r)
+/* Read all files into the next slot, or the sysctls alone; -ENOBUFS. */
+static int read_files(struct proc_reader *r, bool whole)
 {
 	uint32_t head = atomic_load(&r->head);
 	struct proc_reading *reading = slot_of(r, head);
 	char *room = (char *)&reading->texts[r->nr_files];
 
 	if (head - atomic_load(&r->tail) == r->nr_slots) {
-		r->missed[PROC_MISSED_FULL]++;
+		r->missed[PROC_MISSED_FULL] += whole;
 		return -ENOBUFS;
 	}
 	atomic_store(&r->busy_since, now());
 	for (unsigned i = 0; i < r->nr_files; i++) {
-		read_text(&r->files[i], &reading->texts[i], room);
+		if (whole || r->files[i].sysctl)
+			read_text(&r->files[i], &reading->texts[i], room);
+		else
+			reading->texts[i] = (struct proc_text){.length = -ECANCELED};
 		room += r->files[i].size;
 	}
-	memcpy(reading->missed, r->missed, sizeof(r->missed));
-	memset(r->missed, 0, sizeof(r->missed));
+	memset(reading->missed, 0, sizeof(reading->missed));
+	if (whole) {
+		memcpy(reading->missed, r->missed, sizeof(r->missed));
+		memset(r->missed, 0, sizeof(r->missed));
+	}
+	r->looked = now();
 	atomic_store(&r->head, head + 1);
 	atomic_store(&r->busy_since, 0);
 	signal_event(r->ready);
@@ -162,10 +187,30 @@ static void read_if_due(struct proc_reader *r)
 	r->due += ((at - r->due) / r->period_of_due + 1) * r->period_of_due;
 	if (atomic_load(&r->held))
 		r->missed[PROC_MISSED_LATE]++;
-	else if (costs_too_much(r))
+	else if (costs_too_much(r)) {
 		r->missed[PROC_MISSED_THINNED]++;
-	else
-		read_all(r);
+		read_files(r, false);
+	} else {
+		read_files(r, true);
+	}
+}
+
+/*
+ * Read the sysctls if one was written. Several writes within LOOK_NS are one look. A quarter of the
+ * queue stays free for the regular readings. Returns when to look again, 0: only after a write.
+ */
+static uint64_t read_if_written(struct proc_reader *r, uint64_t again)
+{
+	char events[512];
+	uint32_t waiting = atomic_load(&r->head) - atomic_load(&r->tail);
+
+	while (r->written >= 0 && read(r->written, events, sizeof(events)) > 0)
+		again = r->looked + LOOK_NS;
+	if (!again || !r->due || now() < again)
+		return again;
+	if (!atomic_load(&r->held) && waiting < r->nr_slots * 3 / 4)
+		read_files(r, false);
+	return 0;
 }
 
 static unsigned take_rights(void)
@@ -184,6 +229,8 @@ static void *run(void *arg)
 {
 	struct proc_reader *r = arg;
 
+	uint64_t again = 0, until;
+
 	r->guards |= take_rights();
 	while (!atomic_load(&r->stopping)) {
 		uint64_t period = atomic_load(&r->period), at = now(), wait;
@@ -193,14 +240,16 @@ static void *run(void *arg)
 			r->due = atomic_load(&r->started) + period;
 		}
 		if (atomic_load(&r->asked) != atomic_load(&r->served)) {
-			atomic_store(&r->answer, read_all(r));
+			atomic_store(&r->answer, read_files(r, true));
 			atomic_fetch_add(&r->served, 1);
 			signal_event(r->answered);
 		}
 		read_if_due(r);
+		again = read_if_written(r, again);
 		at = now();
-		wait = r->due > at ? r->due - at : 0;
-		wait_event(r->wake, r->due ? wait : LONGEST_WAIT_S * SECOND);
+		until = again && again < r->due ? again : r->due;
+		wait = until > at ? until - at : 0;
+		wait_for_work(r, r->due ? wait : LONGEST_WAIT_S * SECOND);
 	}
 	return NULL;
 }
@@ -229,6 +278,18 @@ static int lock_code(struct dl_phdr_info *object, size_t size, void *arg)
 			*locked = false;
 	}
 	return 0;
+}
+
+/* A sysctl that cannot be watched is read at each period. */
+static void watch_sysctls(struct proc_reader *r)
+{
+	char path[64];
+
+	for (unsigned i = 0; r->written >= 0 && i < r->nr_files; i++) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", r->files[i].fd);
+		if (r->files[i].sysctl)
+			inotify_add_watch(r->written, path, IN_MODIFY);
+	}
 }
 
 /* Start the thread on the stack in the mapping, without any signal. */
@@ -282,9 +343,9 @@ static struct proc_reader *map_reader(const struct proc_file *files, unsigned nr
 
 static void unmap_reader(struct proc_reader *r)
 {
-	int events[] = {r->wake, r->ready, r->answered};
+	int events[] = {r->wake, r->ready, r->answered, r->written};
 
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		if (events[i] >= 0)
 			close(events[i]);
 	munmap(r, r->bytes);
@@ -302,6 +363,8 @@ int proc_reader_new(struct proc_reader **out, const struct proc_file *files, uns
 	r->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	r->ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	r->answered = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	r->written = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	watch_sysctls(r);
 	if (r->wake < 0 || r->ready < 0 || r->answered < 0) {
 		ret = errno;
 		unmap_reader(r);

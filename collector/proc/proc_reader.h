@@ -18,6 +18,10 @@
  *
  * Without them it reads as well, and may be late. A reading that is missing is counted by its
  * cause, in the next one.
+ *
+ * Sysctls take a microsecond each. They are read at every period, also where the share of CPU time
+ * allows no whole reading, and soon after each write to them that inotify reports: one through
+ * another mount of /proc, or by the kernel itself, shows at the next period.
  */
 #pragma once
 
@@ -38,20 +42,20 @@ enum proc_reader_guard {
 enum proc_missed {
 	PROC_MISSED_LATE,    /* the thread slept beyond the time of the reading */
 	PROC_MISSED_FULL,    /* no room in the queue */
-	PROC_MISSED_THINNED, /* left out: the readings cost too much CPU time */
+	PROC_MISSED_THINNED, /* only sysctls were read: the readings cost too much CPU time */
 	NR_PROC_MISSED,
 };
 
 struct proc_file {
 	int fd;        /* the caller's; open until proc_reader_free() */
 	uint32_t size; /* bytes that the text may have; a longer one is -EFBIG */
-	bool once;     /* the whole text comes with one read(), as that of a sysctl */
+	bool sysctl;   /* the whole text comes with one read() */
 };
 
 /* The text of one file. */
 struct proc_text {
 	uint64_t began, ended; /* right before and after the reading, ns */
-	ssize_t length;        /* -errno: no text */
+	ssize_t length;        /* -errno: no text; -ECANCELED: not of this reading */
 	const char *bytes;
 };
 

@@ -9,7 +9,8 @@ A sample holds the changes since the sample before, as rows of the tables `param
 `sample`, and all free blocks, as rows of `free_count`. Each file is read at its own time, so its
 rows have its own stamps. The rows lack `at`, which depends on the events.
 
-A thread of its own reads the files (proc_reader.h); here the texts become rows, at any later time.
+Sysctls are also read soon after each write to one, and when a sample is left out. A thread of its
+own reads the files (proc_reader.h); here the texts become rows, at any later time.
 """
 
 import contextlib
@@ -99,13 +100,15 @@ class Reading:
 
 @dataclass(frozen=True)
 class Sample:
-    """One reading of all files: what changed since the last one, all of vmstat, free blocks."""
+    """One reading of all files: what changed since the last one, all of vmstat, free blocks. Or, if
+    not `whole`, of the sysctls alone."""
 
     ts: int  # when vmstat was read
     readings: list[Reading]  # by time; a gap before the sample is a reading, too
     vmstat: dict[str, int] = field(default_factory=dict)
     # Of each file: when its reading began and ended (ns), and its text.
     texts: dict[str, tuple[int, int, str]] = field(default_factory=dict)
+    whole: bool = True
 
     def rows(self, name: str) -> list[Row]:
         """Rows of one table."""
@@ -129,9 +132,11 @@ class Changes:
         """A sample has all its texts."""
         self._every = False
 
-    def rows(self, name: str, text: str, began: int, ended: int) -> dict[str, list[Row]]:
+    def rows(
+        self, name: str, text: str, began: int, ended: int, since: int | None = None
+    ) -> dict[str, list[Row]]:
         """The rows of one file, by table; `began` and `ended`: right before and after its reading,
-        ns."""
+        ns; `since`: `began` of the reading before, if known."""
         parameters: dict[_Key, int] = {}
         counters: dict[_Key, int] = {}
         free: list[Row] = []
@@ -151,6 +156,8 @@ class Changes:
         }
         self._parameters |= parameters
         self._counters |= counters
+        for row in found["parameter"]:
+            row["since_ts"] = since
         return {
             table: [{"began": began, "ts": ended} | row for row in rows]
             for table, rows in found.items()
@@ -166,7 +173,7 @@ class Sampler:
     """
 
     def __init__(self, proc: Path = Path("/proc"), *, whole: bool = False) -> None:
-        self._whole = whole
+        self._texts = whole
         self._files: dict[str, int] = {}  # file descriptors
         self.slots = 0  # samples that may wait for samples()
         try:
@@ -179,6 +186,7 @@ class Sampler:
                 raise OSError(error.errno, f"too many open files for {why}") from None
             raise
         self._sysctls: dict[str, bytes] = {}  # the last text of each
+        self._looked: dict[str, int] = {}  # begin of the last reading of each file
         self._changes = Changes()
         self._last_ts: int | None = None  # end of the last sample
         self.restart()
@@ -189,7 +197,7 @@ class Sampler:
         # The free lists first: of all files, theirs is the exact count (frag_show of mm/vmstat.c
         # holds the zone's lock). zoneinfo and vmstat lack what CPUs have not folded in yet.
         places = {name: proc / name for name in ("buddyinfo", "zoneinfo", "vmstat")}
-        if self._whole:
+        if self._texts:
             places["pagetypeinfo"] = proc / "pagetypeinfo"
         places |= {f"vm.{name}": proc / "sys" / "vm" / name for name in SYSCTLS}
         places |= {name: proc / "sys" / name.replace(".", "/") for name in SYSCTLS_BESIDE_VM}
@@ -260,32 +268,40 @@ class Sampler:
         while (found := self._reader.take()) is not None:
             yield self._sample(*found)
 
-    def _sample(self, missed: dict[str, int], texts: list[tuple[int, int, bytes | None]]) -> Sample:
-        first, ts = (texts[0][0], texts[-1][1]) if texts else (0, 0)
+    def _sample(
+        self, missed: dict[str, int], texts: list[tuple[int, int, bytes | None] | None]
+    ) -> Sample:
+        read = [text for text in texts if text is not None]
+        first, ts = (read[0][0], read[-1][1]) if read else (0, 0)
         readings = (
             [Reading(first, {"sample_gap": gaps})] if (gaps := self._gaps(missed, first)) else []
         )
         vmstat: dict[str, int] = {}
-        whole: dict[str, tuple[int, int, str]] = {}
-        for (name, _), (began, ended, data) in zip(self._files.items(), texts, strict=True):
+        kept: dict[str, tuple[int, int, str]] = {}
+        for name, given in zip(self._files, texts, strict=True):
+            if given is None:
+                continue
+            began, ended, data = given
             if data is None:
                 gap = _gap("failed", 1, began, ended, name)
                 readings.append(Reading(ended, {"sample_gap": [gap]}))
                 continue
+            since, self._looked[name] = self._looked.get(name), began
             if _is_sysctl(name):
                 if self._sysctls.get(name) == data:
                     continue
                 self._sysctls[name] = data
             text = data.decode("utf-8", "replace")
-            if stamped := self._changes.rows(name, text, began, ended):
+            if stamped := self._changes.rows(name, text, began, ended, since):
                 readings.append(Reading(ended, stamped))
             if name == "vmstat":
                 ts, vmstat = ended, self._changes.vmstat
-            if self._whole and not _is_sysctl(name):
-                whole[name] = (began, ended, text)
-        self._changes.end()
-        self._last_ts = texts[-1][1] if texts else None
-        return Sample(ts, readings, vmstat, whole)
+            if self._texts and not _is_sysctl(name):
+                kept[name] = (began, ended, text)
+        if len(read) == len(texts):
+            self._changes.end()
+            self._last_ts = read[-1][1] if read else None
+        return Sample(ts, readings, vmstat, kept, len(read) == len(texts))
 
     def _gaps(self, missed: dict[str, int], until: int) -> list[Row]:
         """Rows of `sample_gap` for samples that are missing before this one."""

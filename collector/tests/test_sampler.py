@@ -63,7 +63,7 @@ def take(sampler: Sampler) -> Sample:
 
 def plain(sample: Sample, table: str) -> list[dict[str, object]]:
     """The rows of a table without their stamps."""
-    stamps = {"began", "ts"}
+    stamps = {"began", "ts", "since_ts"}
     return [{k: v for k, v in row.items() if k not in stamps} for row in sample.rows(table)]
 
 
@@ -176,6 +176,29 @@ def test_samples_that_nobody_takes_are_a_gap_of_the_next(proc: Path) -> None:
     ]
     assert sum(row["samples"] for _, row, _ in full) > 100
     assert all(last <= row["from_ts"] < row["to_ts"] <= first for last, row, first in full)
+    sampler.close()
+
+
+def test_each_write_to_a_sysctl_is_a_row_with_its_instants(proc: Path) -> None:
+    """Also while no sample is due, or all are left out."""
+    sampler = Sampler(proc)
+    sampler.start(3600, 0)
+    sampler.charge(1 << 60)
+    written, found = [], []
+    with (proc / "sys" / "vm" / "swappiness").open("r+b", buffering=0) as file:
+        for value in range(10, 35):
+            before = time.monotonic_ns()
+            os.pwrite(file.fileno(), b"%d\n" % value, 0)
+            written.append((value, before, time.monotonic_ns()))
+            while len(found) < len(written):  # without an end if the write is not noticed
+                sampler.wait(1)
+                for sample in sampler.samples():
+                    assert not sample.whole and sample.vmstat == {}
+                    found += sample.rows("parameter")
+    assert [row["value"] for row in found] == [value for value, _, _ in written]
+    for row, (_, before, after) in zip(found, written, strict=True):
+        assert row["since_ts"] <= after and before <= row["ts"]
+    assert all(row["since_ts"] >= earlier["began"] for earlier, row in pairwise(found))
     sampler.close()
 
 

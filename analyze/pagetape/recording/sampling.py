@@ -24,7 +24,7 @@ from pagetape.sampler import Reading, Sample, Sampler
 SHARE = 0.1
 NICE = 10
 _ROWS = 512  # rows written together
-_SLOTS_SHARE = 4  # of the samples that may wait, so many parts
+_SLOTS_SHARE = 8  # of the samples that may wait, so many parts
 TABLES = ("parameter", "sample", "free_count", "sample_gap")
 
 
@@ -113,7 +113,8 @@ class Sampling(threading.Thread):
             began = _worked()
             for sample in self._sampler.samples():
                 self._keep(sample)
-                self._seen(sample)
+                if sample.whole:
+                    self._seen(sample)
             self._sampler.charge(int(1e9 * (_worked() - began)))
 
     def _ask(self) -> None:
