@@ -50,8 +50,8 @@ def _at_readings(case: Case) -> Finding:
     return _finding(
         "low",
         f"At {worst['below_min']:,} of {moments} {where} had fewer free pages than its min"
-        f" watermark (least {worst['least']:,}, min {worst['wmark_min']:,} pages; normal is 0): requests then"
-        " reclaim by themselves.",
+        f" watermark (least {worst['least']:,}, min {worst['wmark_min']:,} pages; normal is 0):"
+        " requests then reclaim by themselves.",
         "read at these moments; between them nothing is known",
         case.record("--events all"),
         evidence,
