@@ -10,7 +10,7 @@ import pytest
 
 from pagetape.asking import interval
 from pagetape.asking.comparison import members_of
-from pagetape.replaying import ensemble, players
+from pagetape.replaying import ensemble, model_error, players
 from pagetape.replaying.playback import Run, Source
 from pagetape.replaying.requests import requests
 from pagetape.replaying.validation import inferred, miss_rates, preferences
@@ -66,6 +66,16 @@ def test_members_differ_and_their_median_is_near_the_run(source: Source) -> None
     assert 60 < sorted(fallbacks)[4] < 180  # recorded: 123
     allocs = {row["value"] for row in rows if row["metric"] == "allocs"}
     assert len(allocs) == 1
+
+
+def test_the_run_without_changes_is_like_its_members(source: Source) -> None:
+    """Changes keep the mean: 7 of 9 values of one more member lie within those of 8."""
+    own = members_of(ensemble.own(source, MIXING, 8))["own"]
+    plain = model_error.measure(source, MIXING.own).to_pylist()
+    found = [(own[row["metric"]], row["model"]) for row in plain if row["metric"] in own]
+    changing = [(values, value) for values, value in found if len(set(values)) > 1]
+    within = [min(values) <= value <= max(values) for values, value in changing]
+    assert len(within) > 50 and sum(within) > 0.65 * len(within)
 
 
 def test_changes_come_as_often_as_the_tape_shows_them(source: Source) -> None:
