@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Passes over the events of a tape; sequence.h says what each finds.
 
-A dict has the members of a struct by name: numbers, and for pointers buffers of pyarrow without an
-offset. A buffer that is missing or None is NULL, a number that is missing 0. `kinds` is a struct
-sequence_kinds with the index of every kind's label, `columns` a struct sequence_events (and its
-event_details), `out` the rows, with room for a batch.
+`kinds` has the index of each kind's label, and `span`: the first time that counts, and the first
+after it. Columns are buffers of pyarrow by name: of the events, pairs of a validity bitmap or None
+and values, without an offset; of the rows, the columns of the struct, with room for a batch.
 """
 
 from typing import Any
@@ -14,27 +13,33 @@ class PageUses:
         self, kinds: dict[str, Any], choice: tuple[int, tuple[int, int]] | None, most: int
     ) -> None:
         """`choice`: migratetype and orders of the allocations that count. `most`: bytes."""
-    def read(self, columns: dict[str, Any], out: dict[str, Any]) -> int:
+    def read(self, nr: int, columns: dict[str, tuple[Any, Any]], out: dict[str, Any]) -> int:
         """The number of rows. Raises MemoryError beyond the bytes."""
     def end(self, nr: int, out: dict[str, Any]) -> int: ...
 
 class LockRuns:
     def __init__(self, kinds: dict[str, Any]) -> None: ...
-    def read(self, columns: dict[str, Any], out: dict[str, Any]) -> int: ...
+    def read(self, nr: int, columns: dict[str, tuple[Any, Any]], out: dict[str, Any]) -> int: ...
     def end(self, nr: int, out: dict[str, Any]) -> int: ...
 
 class ListDemand:
     def __init__(self, kinds: dict[str, Any], bin_ns: int, huge_order: int) -> None:
         """`huge_order`: an order that per-CPU lists have beside the orders up to 3."""
-    def read(self, columns: dict[str, Any], out: dict[str, Any]) -> int: ...
+    def read(self, nr: int, columns: dict[str, tuple[Any, Any]], out: dict[str, Any]) -> int: ...
     def end(self, nr: int, out: dict[str, Any]) -> int: ...
 
 class ZoneFree:
     def __init__(self, kinds: dict[str, Any], given: dict[str, Any], rows: str, most: int) -> None:
-        """`given`: a struct zone_free_input without `extfrag` and `rows`.
+        """`given`: a struct zone_free_input, by names; tables are tuples of a number and buffers.
         `rows`: none, changes, failures, moments or low. `most`: bytes."""
     def read(
-        self, columns: dict[str, Any], compaction: dict[str, Any], out: dict[str, Any]
+        self,
+        nr: int,
+        columns: dict[str, tuple[Any, Any]],
+        nr_compaction: int,
+        compaction: dict[str, tuple[Any, Any]],
+        room: int,
+        out: dict[str, Any],
     ) -> tuple[int, bool, bool]:
         """The number of rows; whether the batch of events, of compaction is used up. A batch
         without rows is the end of its table. Raises MemoryError beyond the bytes."""
@@ -44,8 +49,16 @@ class ZoneFree:
         changed a zone with a reading."""
 
 class EventGroups:
-    def __init__(self, kinds: dict[str, Any], given: dict[str, Any], most: int) -> None:
-        """`given`: a struct event_groups_choice without `extfrag`. `most`: bytes."""
-    def read(self, columns: dict[str, Any], out: dict[str, Any]) -> int:
+    def __init__(
+        self,
+        kinds: dict[str, Any],
+        played: tuple[int, int],
+        interrupt: int,
+        recorder: tuple[int, Any],
+        most: int,
+    ) -> None:
+        """`played`: the times of the events that a replay covers. `interrupt`: bits of flags.
+        `recorder`: the number of its threads, and their sorted pids. `most`: bytes."""
+    def read(self, nr: int, columns: dict[str, tuple[Any, Any]], out: dict[str, Any]) -> int:
         """0: all rows come at the end. Raises MemoryError beyond the bytes."""
     def end(self, nr: int, out: dict[str, Any]) -> int: ...

@@ -2,14 +2,277 @@
 # cython: language_level=3
 """Bindings of sequence.h; _sequence.pyi documents them."""
 
-from libc.stdint cimport uintptr_t
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memset
 
-include "sequence_api.pxi"
+cdef extern from "sequence.h" nogil:
+    struct sequence_events:
+        size_t nr
+        const uint64_t *ts
+        const uint16_t *cpu
+        const int32_t *pid
+        const uint8_t *kind
+        const uint64_t *pfn
+        const uint8_t *pfn_valid
+        const uint8_t *page_order
+        const uint8_t *page_order_valid
+        const uint8_t *migratetype
+        const uint8_t *migratetype_valid
+        const uint8_t *percpu_refill
+        const uint8_t *percpu_refill_valid
+    struct sequence_kinds:
+        uint8_t alloc
+        uint8_t free
+        uint8_t free_batched
+        uint8_t alloc_zone_locked
+        uint8_t pcpu_drain
+        uint64_t first_ts
+        uint64_t end_ts
+    struct page_use_choice:
+        bint every
+        uint8_t migratetype
+        uint8_t orders[2]
+    struct page_use_rows:
+        uint64_t *pfn
+        uint64_t *ts
+        uint16_t *cpu
+        int32_t *pid
+        uint8_t *page_order
+        uint8_t *migratetype
+        uint64_t *until_ts
+        uint8_t *begun
+        uint8_t *page_order_valid
+        uint8_t *migratetype_valid
+        uint8_t *until_valid
+        uint8_t *freed
+        uint8_t *freed_before
+    struct page_uses:
+        pass
+    int page_uses_new(page_uses **out, sequence_kinds kinds, page_use_choice choice, size_t most)
+    void page_uses_free(page_uses *uses)
+    long page_uses_read(page_uses *uses, const sequence_events *events, page_use_rows *rows)
+    long page_uses_end(page_uses *uses, size_t nr, page_use_rows *rows)
+    struct lock_run_rows:
+        uint8_t *what
+        uint16_t *cpu
+        uint64_t *blocks
+        uint64_t *from_ts
+        uint64_t *until_ts
+    struct lock_runs:
+        pass
+    int lock_runs_new(lock_runs **out, sequence_kinds kinds)
+    void lock_runs_free(lock_runs *runs)
+    long lock_runs_read(lock_runs *runs, const sequence_events *events, lock_run_rows *rows)
+    long lock_runs_end(lock_runs *runs, size_t nr, lock_run_rows *rows)
+    struct list_demand_rows:
+        uint16_t *cpu
+        uint64_t *bin
+        int64_t *pages
+    struct list_demand:
+        pass
+    int list_demand_new(list_demand **out, sequence_kinds kinds, uint64_t bin_ns, uint8_t huge_order)
+    void list_demand_free(list_demand *demand)
+    long list_demand_read(list_demand *demand, const sequence_events *events, list_demand_rows *rows)
+    long list_demand_end(list_demand *demand, size_t nr, list_demand_rows *rows)
+
+cdef extern from "event_groups.h" nogil:
+    struct event_details:
+        const uint8_t *flags
+        const uint32_t *gfp_flags
+        const uint8_t *gfp_flags_valid
+        const uint8_t *fallback_order
+        const uint8_t *fallback_order_valid
+        const uint8_t *fallback_migratetype
+        const uint8_t *fallback_migratetype_valid
+        const uint8_t *change_ownership
+        const uint8_t *change_ownership_valid
+    struct event_groups_choice:
+        uint64_t since
+        uint64_t until
+        uint8_t interrupt
+        uint8_t extfrag
+        const int32_t *recorder
+        size_t nr_recorder
+    struct event_group_rows:
+        uint8_t *played
+        uint8_t *recorder
+        uint8_t *in_interrupt
+        uint8_t *kind
+        uint16_t *cpu
+        int32_t *pid
+        uint8_t *page_order
+        uint8_t *page_order_valid
+        uint8_t *migratetype
+        uint8_t *migratetype_valid
+        uint32_t *gfp_flags
+        uint8_t *gfp_flags_valid
+        uint8_t *percpu_refill
+        uint8_t *percpu_refill_valid
+        uint8_t *fallback_order
+        uint8_t *fallback_order_valid
+        uint8_t *fallback_migratetype
+        uint8_t *fallback_migratetype_valid
+        uint8_t *change_ownership
+        uint8_t *change_ownership_valid
+        uint64_t *events
+        uint64_t *without_page
+        uint64_t *runs
+        uint64_t *first_ts
+        uint64_t *last_ts
+    struct event_groups:
+        pass
+    int event_groups_new(event_groups **out, sequence_kinds kinds, event_groups_choice choice, size_t most)
+    void event_groups_free(event_groups *groups)
+    int event_groups_read(event_groups *groups, const sequence_events *events, const event_details *details)
+    size_t event_groups_end(event_groups *groups, size_t nr, event_group_rows *rows)
+
+cdef extern from "zone_free.h" nogil:
+    enum zone_free_rows:
+        ROWS_NONE
+        ROWS_CHANGES
+        ROWS_FAILURES
+        ROWS_MOMENTS
+        ROWS_LOW
+    struct zone_free_input:
+        size_t nr_ranges
+        const uint64_t *range_start
+        const uint64_t *range_end
+        const uint32_t *range_place
+        size_t nr_readings
+        const uint64_t *reading_ts
+        const int64_t *reading_free
+        const uint32_t *reading_place
+        size_t nr_moments
+        const uint64_t *moments
+        size_t nr_listed
+        const uint64_t *listed_pfn
+        const uint8_t *listed_order
+        size_t nr_places
+        const int64_t *low
+        uint8_t extfrag
+        uint8_t isolate_freepages
+        uint8_t fast_isolate_freepages
+        uint8_t begin
+        uint8_t migratepages
+        const uint8_t *has_lists
+        bint fallback_is_page
+        bint captures
+        bint exact_start
+        bint unseen
+        zone_free_rows rows
+    struct zone_free_compaction:
+        size_t nr
+        const uint64_t *ts
+        const int32_t *pid
+        const uint8_t *kind
+        const uint64_t *start_pfn
+        const uint8_t *start_pfn_valid
+        const int64_t *nr_taken
+        const uint8_t *nr_taken_valid
+        const int64_t *nr_migrated
+        const uint8_t *nr_migrated_valid
+    struct zone_free_out:
+        size_t room
+        uint64_t *ts
+        int64_t *free
+        uint32_t *place
+        uint32_t *number
+        uint32_t *changes
+        uint8_t *reading
+        uint64_t *before_ts
+        int64_t *before_free
+        uint32_t *before_number
+        uint8_t *before_reading
+        uint8_t *has_before
+    struct zone_free_result:
+        const int64_t *errors
+        const uint8_t *has_error
+        bint locked
+        bint counted
+    struct zone_free:
+        pass
+    int zone_free_open(zone_free **out, sequence_kinds kinds, const zone_free_input *input, size_t most)
+    void zone_free_close(zone_free *z)
+    long zone_free_read(zone_free *z, const sequence_events *events, const zone_free_compaction *compaction, zone_free_out *out)
+    void zone_free_next_events(zone_free *z)
+    void zone_free_next_compaction(zone_free *z)
+    bint zone_free_wants_events(const zone_free *z, const sequence_events *events)
+    bint zone_free_wants_compaction(const zone_free *z, const zone_free_compaction *compaction)
+    zone_free_result zone_free_find "zone_free_result"(const zone_free *z)
 
 
 cdef const void *address(object buffer):
     """The memory of a pyarrow.Buffer, which the caller keeps; NULL for None."""
     return NULL if buffer is None else <const void *><uintptr_t>buffer.address
+
+
+cdef sequence_kinds kinds_of(dict given):
+    cdef sequence_kinds kinds
+    kinds.alloc = given["alloc"]
+    kinds.free = given["free"]
+    kinds.free_batched = given["free_batched"]
+    kinds.alloc_zone_locked = given["alloc_zone_locked"]
+    kinds.pcpu_drain = given["pcpu_drain"]
+    kinds.first_ts, kinds.end_ts = given["span"]
+    return kinds
+
+
+cdef sequence_events events_of(size_t nr, dict columns):
+    """Columns by name: pairs of a validity bitmap, or None, and values."""
+    cdef sequence_events events
+    memset(&events, 0, sizeof(events))
+    events.nr = nr
+    for name, (valid, values) in columns.items():
+        if name == "ts":
+            events.ts = <const uint64_t *>address(values)
+        elif name == "cpu":
+            events.cpu = <const uint16_t *>address(values)
+        elif name == "pid":
+            events.pid = <const int32_t *>address(values)
+        elif name == "kind":
+            events.kind = <const uint8_t *>address(values)
+        elif name == "pfn":
+            events.pfn = <const uint64_t *>address(values)
+            events.pfn_valid = <const uint8_t *>address(valid)
+        elif name == "page_order":
+            events.page_order = <const uint8_t *>address(values)
+            events.page_order_valid = <const uint8_t *>address(valid)
+        elif name == "migratetype":
+            events.migratetype = <const uint8_t *>address(values)
+            events.migratetype_valid = <const uint8_t *>address(valid)
+        elif name == "percpu_refill":
+            events.percpu_refill = <const uint8_t *>address(values)
+            events.percpu_refill_valid = <const uint8_t *>address(valid)
+    return events
+
+
+cdef page_use_rows uses_of(dict columns):
+    cdef page_use_rows rows
+    rows.pfn = <uint64_t *>address(columns["pfn"])
+    rows.ts = <uint64_t *>address(columns["ts"])
+    rows.cpu = <uint16_t *>address(columns["cpu"])
+    rows.pid = <int32_t *>address(columns["pid"])
+    rows.page_order = <uint8_t *>address(columns["page_order"])
+    rows.migratetype = <uint8_t *>address(columns["migratetype"])
+    rows.until_ts = <uint64_t *>address(columns["until_ts"])
+    rows.begun = <uint8_t *>address(columns["begun"])
+    rows.page_order_valid = <uint8_t *>address(columns["page_order_valid"])
+    rows.migratetype_valid = <uint8_t *>address(columns["migratetype_valid"])
+    rows.until_valid = <uint8_t *>address(columns["until_valid"])
+    rows.freed = <uint8_t *>address(columns["freed"])
+    rows.freed_before = <uint8_t *>address(columns["freed_before"])
+    return rows
+
+
+cdef lock_run_rows runs_of(dict columns):
+    cdef lock_run_rows rows
+    rows.what = <uint8_t *>address(columns["what"])
+    rows.cpu = <uint16_t *>address(columns["cpu"])
+    rows.blocks = <uint64_t *>address(columns["blocks"])
+    rows.from_ts = <uint64_t *>address(columns["from_ts"])
+    rows.until_ts = <uint64_t *>address(columns["until_ts"])
+    return rows
 
 
 cdef class PageUses:
@@ -22,15 +285,15 @@ cdef class PageUses:
         if choice is not None:
             chosen.migratetype = choice[0]
             chosen.orders[0], chosen.orders[1] = choice[1]
-        if page_uses_new(&self.uses, sequence_kinds_of(kinds), chosen, most) < 0:
+        if page_uses_new(&self.uses, kinds_of(kinds), chosen, most) < 0:
             raise MemoryError
 
     def __dealloc__(self):
         page_uses_free(self.uses)
 
-    def read(self, dict columns, dict out):
-        cdef sequence_events events = sequence_events_of(columns)
-        cdef page_use_rows rows = page_use_rows_of(out)
+    def read(self, size_t nr, dict columns, dict out):
+        cdef sequence_events events = events_of(nr, columns)
+        cdef page_use_rows rows = uses_of(out)
         cdef long found
         with nogil:
             found = page_uses_read(self.uses, &events, &rows)
@@ -39,7 +302,7 @@ cdef class PageUses:
         return found
 
     def end(self, size_t nr, dict out):
-        cdef page_use_rows rows = page_use_rows_of(out)
+        cdef page_use_rows rows = uses_of(out)
         return page_uses_end(self.uses, nr, &rows)
 
 
@@ -47,46 +310,89 @@ cdef class LockRuns:
     cdef lock_runs *runs
 
     def __cinit__(self, dict kinds):
-        if lock_runs_new(&self.runs, sequence_kinds_of(kinds)) < 0:
+        if lock_runs_new(&self.runs, kinds_of(kinds)) < 0:
             raise MemoryError
 
     def __dealloc__(self):
         lock_runs_free(self.runs)
 
-    def read(self, dict columns, dict out):
-        cdef sequence_events events = sequence_events_of(columns)
-        cdef lock_run_rows rows = lock_run_rows_of(out)
+    def read(self, size_t nr, dict columns, dict out):
+        cdef sequence_events events = events_of(nr, columns)
+        cdef lock_run_rows rows = runs_of(out)
         cdef long found
         with nogil:
             found = lock_runs_read(self.runs, &events, &rows)
         return found
 
     def end(self, size_t nr, dict out):
-        cdef lock_run_rows rows = lock_run_rows_of(out)
+        cdef lock_run_rows rows = runs_of(out)
         return lock_runs_end(self.runs, nr, &rows)
+
+
+cdef list_demand_rows demands_of(dict columns):
+    cdef list_demand_rows rows
+    rows.cpu = <uint16_t *>address(columns["cpu"])
+    rows.bin = <uint64_t *>address(columns["bin"])
+    rows.pages = <int64_t *>address(columns["pages"])
+    return rows
 
 
 cdef class ListDemand:
     cdef list_demand *demand
 
     def __cinit__(self, dict kinds, uint64_t bin_ns, uint8_t huge_order):
-        if list_demand_new(&self.demand, sequence_kinds_of(kinds), bin_ns, huge_order) < 0:
+        if list_demand_new(&self.demand, kinds_of(kinds), bin_ns, huge_order) < 0:
             raise MemoryError
 
     def __dealloc__(self):
         list_demand_free(self.demand)
 
-    def read(self, dict columns, dict out):
-        cdef sequence_events events = sequence_events_of(columns)
-        cdef list_demand_rows rows = list_demand_rows_of(out)
+    def read(self, size_t nr, dict columns, dict out):
+        cdef sequence_events events = events_of(nr, columns)
+        cdef list_demand_rows rows = demands_of(out)
         cdef long found
         with nogil:
             found = list_demand_read(self.demand, &events, &rows)
         return found
 
     def end(self, size_t nr, dict out):
-        cdef list_demand_rows rows = list_demand_rows_of(out)
+        cdef list_demand_rows rows = demands_of(out)
         return list_demand_end(self.demand, nr, &rows)
+
+
+cdef zone_free_compaction compaction_of(size_t nr, dict columns):
+    cdef zone_free_compaction rows
+    memset(&rows, 0, sizeof(rows))
+    if not nr:
+        return rows
+    rows.nr = nr
+    rows.ts = <const uint64_t *>address(columns["ts"][1])
+    rows.pid = <const int32_t *>address(columns["pid"][1])
+    rows.kind = <const uint8_t *>address(columns["kind"][1])
+    rows.start_pfn = <const uint64_t *>address(columns["start_pfn"][1])
+    rows.start_pfn_valid = <const uint8_t *>address(columns["start_pfn"][0])
+    rows.nr_taken = <const int64_t *>address(columns["nr_taken"][1])
+    rows.nr_taken_valid = <const uint8_t *>address(columns["nr_taken"][0])
+    rows.nr_migrated = <const int64_t *>address(columns["nr_migrated"][1])
+    rows.nr_migrated_valid = <const uint8_t *>address(columns["nr_migrated"][0])
+    return rows
+
+
+cdef zone_free_out changes_of(size_t room, dict columns):
+    cdef zone_free_out rows
+    rows.room = room
+    rows.ts = <uint64_t *>address(columns["ts"])
+    rows.free = <int64_t *>address(columns["free"])
+    rows.place = <uint32_t *>address(columns["place"])
+    rows.number = <uint32_t *>address(columns["number"])
+    rows.changes = <uint32_t *>address(columns["changes"])
+    rows.reading = <uint8_t *>address(columns["reading"])
+    rows.before_ts = <uint64_t *>address(columns["before_ts"])
+    rows.before_free = <int64_t *>address(columns["before_free"])
+    rows.before_number = <uint32_t *>address(columns["before_number"])
+    rows.before_reading = <uint8_t *>address(columns["before_reading"])
+    rows.has_before = <uint8_t *>address(columns["has_before"])
+    return rows
 
 
 cdef class ZoneFree:
@@ -94,23 +400,49 @@ cdef class ZoneFree:
     cdef object kept  # the buffers of the input
 
     def __cinit__(self, dict kinds, dict given, str rows, size_t most):
-        cdef zone_free_input wanted = zone_free_input_of(given)
+        cdef zone_free_input wanted
+        memset(&wanted, 0, sizeof(wanted))
         self.kept = given
+        wanted.nr_ranges, start, end, place = given["ranges"]
+        wanted.range_start = <const uint64_t *>address(start)
+        wanted.range_end = <const uint64_t *>address(end)
+        wanted.range_place = <const uint32_t *>address(place)
+        wanted.nr_readings, ts, free, of = given["readings"]
+        wanted.reading_ts = <const uint64_t *>address(ts)
+        wanted.reading_free = <const int64_t *>address(free)
+        wanted.reading_place = <const uint32_t *>address(of)
+        wanted.nr_moments, moments = given["moments"]
+        wanted.moments = <const uint64_t *>address(moments)
+        wanted.nr_listed, pfns, orders = given["listed"]
+        wanted.listed_pfn = <const uint64_t *>address(pfns)
+        wanted.listed_order = <const uint8_t *>address(orders)
+        wanted.nr_places, low = given["places"]
+        wanted.low = <const int64_t *>address(low)
         wanted.extfrag = kinds["alloc_extfrag"]
+        compaction = given["compaction"]
+        wanted.isolate_freepages = compaction["isolate_freepages"]
+        wanted.fast_isolate_freepages = compaction["fast_isolate_freepages"]
+        wanted.begin = compaction["begin"]
+        wanted.migratepages = compaction["migratepages"]
+        wanted.has_lists = <const uint8_t *>address(given["has_lists"])
+        wanted.fallback_is_page = given["fallback_is_page"]
+        wanted.captures = given["captures"]
+        wanted.exact_start = given["exact_start"]
+        wanted.unseen = given["unseen"]
         wanted.rows = {
             "none": ROWS_NONE, "changes": ROWS_CHANGES,
             "failures": ROWS_FAILURES, "moments": ROWS_MOMENTS, "low": ROWS_LOW,
         }[rows]
-        if zone_free_open(&self.pass_, sequence_kinds_of(kinds), &wanted, most) < 0:
+        if zone_free_open(&self.pass_, kinds_of(kinds), &wanted, most) < 0:
             raise MemoryError
 
     def __dealloc__(self):
         zone_free_close(self.pass_)
 
-    def read(self, dict columns, dict compaction, dict out):
-        cdef sequence_events events = sequence_events_of(columns)
-        cdef zone_free_compaction rows = zone_free_compaction_of(compaction)
-        cdef zone_free_out found = zone_free_out_of(out)
+    def read(self, size_t nr, dict columns, size_t nr_compaction, dict compaction, size_t room, dict out):
+        cdef sequence_events events = events_of(nr, columns)
+        cdef zone_free_compaction rows = compaction_of(nr_compaction, compaction)
+        cdef zone_free_out found = changes_of(room, out)
         cdef long nr_found
         cdef bint wants_events, wants_compaction
         with nogil:
@@ -126,30 +458,77 @@ cdef class ZoneFree:
         return nr_found, wants_events, wants_compaction
 
     def result(self, size_t nr_readings):
-        cdef zone_free_result_c found = zone_free_result(self.pass_)
+        cdef zone_free_result found = zone_free_find(self.pass_)
         cdef size_t nr = nr_readings + 1
         errors = (<const char *>found.errors)[:nr * sizeof(int64_t)]
         known = (<const char *>found.has_error)[:nr // 8 + 1]
         return bytes(errors), bytes(known), found.locked, found.counted
 
 
+cdef event_details details_of(dict columns):
+    cdef event_details details
+    details.flags = <const uint8_t *>address(columns["flags"][1])
+    details.gfp_flags = <const uint32_t *>address(columns["gfp_flags"][1])
+    details.gfp_flags_valid = <const uint8_t *>address(columns["gfp_flags"][0])
+    details.fallback_order = <const uint8_t *>address(columns["fallback_order"][1])
+    details.fallback_order_valid = <const uint8_t *>address(columns["fallback_order"][0])
+    details.fallback_migratetype = <const uint8_t *>address(columns["fallback_migratetype"][1])
+    details.fallback_migratetype_valid = <const uint8_t *>address(columns["fallback_migratetype"][0])
+    details.change_ownership = <const uint8_t *>address(columns["change_ownership"][1])
+    details.change_ownership_valid = <const uint8_t *>address(columns["change_ownership"][0])
+    return details
+
+
+cdef event_group_rows groups_of(dict columns):
+    cdef event_group_rows rows
+    rows.played = <uint8_t *>address(columns["played"])
+    rows.recorder = <uint8_t *>address(columns["recorder"])
+    rows.in_interrupt = <uint8_t *>address(columns["in_interrupt"])
+    rows.kind = <uint8_t *>address(columns["kind"])
+    rows.cpu = <uint16_t *>address(columns["cpu"])
+    rows.pid = <int32_t *>address(columns["pid"])
+    rows.page_order = <uint8_t *>address(columns["page_order"])
+    rows.page_order_valid = <uint8_t *>address(columns["page_order_valid"])
+    rows.migratetype = <uint8_t *>address(columns["migratetype"])
+    rows.migratetype_valid = <uint8_t *>address(columns["migratetype_valid"])
+    rows.gfp_flags = <uint32_t *>address(columns["gfp_flags"])
+    rows.gfp_flags_valid = <uint8_t *>address(columns["gfp_flags_valid"])
+    rows.percpu_refill = <uint8_t *>address(columns["percpu_refill"])
+    rows.percpu_refill_valid = <uint8_t *>address(columns["percpu_refill_valid"])
+    rows.fallback_order = <uint8_t *>address(columns["fallback_order"])
+    rows.fallback_order_valid = <uint8_t *>address(columns["fallback_order_valid"])
+    rows.fallback_migratetype = <uint8_t *>address(columns["fallback_migratetype"])
+    rows.fallback_migratetype_valid = <uint8_t *>address(columns["fallback_migratetype_valid"])
+    rows.change_ownership = <uint8_t *>address(columns["change_ownership"])
+    rows.change_ownership_valid = <uint8_t *>address(columns["change_ownership_valid"])
+    rows.events = <uint64_t *>address(columns["events"])
+    rows.without_page = <uint64_t *>address(columns["without_page"])
+    rows.runs = <uint64_t *>address(columns["runs"])
+    rows.first_ts = <uint64_t *>address(columns["first_ts"])
+    rows.last_ts = <uint64_t *>address(columns["last_ts"])
+    return rows
+
+
 cdef class EventGroups:
     cdef event_groups *groups
     cdef object recorder
 
-    def __cinit__(self, dict kinds, dict given, size_t most):
-        cdef event_groups_choice choice = event_groups_choice_of(given)
-        self.recorder = given["recorder"]
+    def __cinit__(self, dict kinds, tuple played, int interrupt, tuple recorder, size_t most):
+        cdef event_groups_choice choice
+        choice.since, choice.until = played
+        choice.interrupt = interrupt
         choice.extfrag = kinds["alloc_extfrag"]
-        if event_groups_new(&self.groups, sequence_kinds_of(kinds), choice, most) < 0:
+        choice.nr_recorder, self.recorder = recorder
+        choice.recorder = <const int32_t *>address(self.recorder)
+        if event_groups_new(&self.groups, kinds_of(kinds), choice, most) < 0:
             raise MemoryError
 
     def __dealloc__(self):
         event_groups_free(self.groups)
 
-    def read(self, dict columns, dict out):
-        cdef sequence_events events = sequence_events_of(columns)
-        cdef event_details details = event_details_of(columns)
+    def read(self, size_t nr, dict columns, dict out):
+        cdef sequence_events events = events_of(nr, columns)
+        cdef event_details details = details_of(columns)
         cdef int failed
         with nogil:
             failed = event_groups_read(self.groups, &events, &details)
@@ -158,5 +537,5 @@ cdef class EventGroups:
         return 0
 
     def end(self, size_t nr, dict out):
-        cdef event_group_rows rows = event_group_rows_of(out)
+        cdef event_group_rows rows = groups_of(out)
         return event_groups_end(self.groups, nr, &rows)

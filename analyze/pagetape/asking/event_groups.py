@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts of the events of a tape by what they have in common: event_groups.h."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -85,10 +87,13 @@ class EventGroups(KeptDataset):
         recorder = tape.facts.get("recorder_pid")
         threads = tape.table("task").to_pylist() if recorder is not None else []
         pids = pa.array(sorted({t["pid"] for t in threads if t["tgid"] == recorder}), pa.int32())
-        since, until = played_span.of_tape(tape)
-        given = {"since": since, "until": until, "interrupt": _INTERRUPT}
-        given |= {"recorder": pids.buffers()[1], "nr_recorder": len(pids)}
-        return _sequence.EventGroups(self._kinds, given, most)
+        return _sequence.EventGroups(
+            self._kinds,
+            played_span.of_tape(tape),
+            _INTERRUPT,
+            (len(pids), pids.buffers()[1]),
+            most,
+        )
 
     def room(self, rows: int) -> dict[str, pa.Buffer]:
         room = {name: values(rows, width) for name, width in _WIDTHS.items()}

@@ -44,6 +44,8 @@ A parameter that is a number has a range; both limits are allowed.
     queries/internal/           queries that pagetape itself runs: no reports
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -19,7 +19,7 @@ from pagetape.asking.tape_dataset import Dataset
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, TapeError
 
-Buffers: TypeAlias = dict[str, Any]
+Buffers: TypeAlias = dict[str, tuple[pa.Buffer | None, pa.Buffer]]
 
 _KIND = TABLES["event"].column("kind").labels
 _KEPT = 1 << 20  # rows of a KeptDataset
@@ -40,15 +40,15 @@ def copied(array: pa.Array) -> pa.Array:
 
 
 def buffers_of(batch: pa.RecordBatch) -> Buffers:
-    """The rows of a batch for _sequence: their number, values and validity bitmaps."""
-    found: Buffers = {"nr": batch.num_rows}
+    """The buffers of a batch of events."""
+    found = {}
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
         if isinstance(array, pa.DictionaryArray):
             array = array.indices
         if array.offset:
             array = copied(array)
-        valid, found[name] = array.buffers()
-        found[f"{name}_valid"] = valid if array.null_count else None
+        valid, values = array.buffers()
+        found[name] = (valid if array.null_count else None, values)
     return found
 
 
@@ -83,7 +83,7 @@ class SequenceDataset(Dataset):
         self.tape = tape
         self.error: TapeError | None = None  # of the last scan; DuckDB keeps only its text
         self._kinds: dict[str, Any] = {label: i for i, label in enumerate(_KIND)}
-        self._kinds["first_ts"], self._kinds["end_ts"] = self._span = span
+        self._kinds["span"] = self._span = span
 
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         try:
@@ -128,7 +128,7 @@ class _Filled:
 
     def read(self, events: Events) -> Iterator[pa.RecordBatch]:
         out = self._of.room(events.nr)
-        nr = self._made.read(events.buffers, out)
+        nr = self._made.read(events.nr, events.buffers, out)
         if nr and self._of.BEFORE_END:
             yield self._of.batch(nr, out).select(self._columns)
 

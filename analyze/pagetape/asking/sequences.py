@@ -4,6 +4,8 @@
 A view or query names its rows `sequence_NAME`. Each scan of it is a pass.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import pyarrow as pa

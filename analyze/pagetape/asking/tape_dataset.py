@@ -5,6 +5,8 @@ DuckDB would read the tape's file through a pyarrow dataset, which checks nothin
 outside its buffer then reads memory of the process, or ends it.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce

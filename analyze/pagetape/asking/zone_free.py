@@ -5,6 +5,8 @@ The view zone_free has a row for each change. free_at_failure and free_at_kswapd
 some moments only, and their rows are kept for the next query; so are the low counts.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -119,23 +121,14 @@ class _Input:
         )
         self.reading_place = number[len(first) :]
         self.next_ts = _next(self.reading_place, ts.take(by_time))
-        low = self._marks(first, number.to_pylist())
+        self._low = self._marks(first, number.to_pylist())
         start = _column(first, "start_pfn", pa.uint64())
-        listed = tape.table("pcp_page")
-        listed = listed.filter(pc.equal(listed["snapshot"], 0))
-        self._arrays = {
-            "range_start": start,
-            "range_end": pc.add(start, _column(first, "spanned", pa.uint64())),
-            "range_place": number,
-            "reading_ts": ts.take(by_time),
-            "reading_free": free.take(by_time),
-            "reading_place": self.reading_place,
-            "listed_pfn": _column(listed, "pfn", pa.uint64()),
-            "listed_order": _column(listed, "page_order", pa.uint8()),
-            "low": low,
+        self._tables = {
+            "ranges": (start, pc.add(start, _column(first, "spanned", pa.uint64())), number),
+            "readings": (ts.take(by_time), free.take(by_time), self.reading_place),
+            "listed": self._listed(),
         }
-        self._facts = {"nr_ranges": len(start), "nr_readings": len(ts), "nr_listed": len(listed)}
-        self._facts |= {"nr_places": len(low)} | self._about()
+        self._facts = self._about()
 
     def _inside(self, rows: pa.Table) -> pa.Table:
         """The rows of the span."""
@@ -188,6 +181,12 @@ class _Input:
             found[place] = max(found[place], mark)
         return pa.array(found, pa.int64())
 
+    def _listed(self) -> tuple[pa.Array, pa.Array]:
+        """The blocks on per-CPU lists at the start."""
+        rows = self.tape.table("pcp_page")
+        rows = rows.filter(pc.equal(rows["snapshot"], 0))
+        return _column(rows, "pfn", pa.uint64()), _column(rows, "page_order", pa.uint8())
+
     def _about(self) -> dict[str, Any]:
         tape = self.tape
         compacts = any(
@@ -198,7 +197,8 @@ class _Input:
         labels = TABLES["compaction"].column("kind").labels
         starts = (row for row in tape.rows("snapshot") if row["snapshot"] == 0)
         return {
-            **{label: i for i, label in enumerate(labels)},
+            "places": (len(self._low), _buffer(self._low)),
+            "compaction": {label: i for i, label in enumerate(labels)},
             "has_lists": pa.py_buffer(_lists(tape)),
             "fallback_is_page": fallback_unit.of_tape(tape) == "page",
             "captures": compacts,
@@ -208,9 +208,12 @@ class _Input:
 
     def given(self, moments: pa.Table) -> dict[str, Any]:
         """The input of a pass."""
-        times = pc.unique(self._inside(moments)["ts"]).sort()
-        buffers = {name: _buffer(array) for name, array in self._arrays.items()}
-        return self._facts | buffers | {"nr_moments": len(times), "moments": _buffer(times)}
+        times = pc.unique(self._inside(moments)["ts"])
+        tables = self._tables | {"moments": (times.sort(),)}
+        found = {
+            name: (len(columns[0]), *map(_buffer, columns)) for name, columns in tables.items()
+        }
+        return found | self._facts
 
 
 class _Merged:
@@ -227,16 +230,16 @@ class _Merged:
         self._compaction = filter(len, wanted.tape.batches("compaction", _COMPACTION))
         self._given = self._next()
 
-    def _next(self) -> dict[str, Any]:
-        """The next batch of compaction; without rows at its end."""
+    def _next(self) -> tuple[int, dict[str, Any]]:
+        """The number of rows of the next batch of compaction, and its columns; 0 at its end."""
         rows = next(self._compaction, None)
-        return buffers_of(rows) if rows else {}
+        return (rows.num_rows, buffers_of(rows)) if rows else (0, {})
 
-    def _rows(self, columns: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+    def _rows(self, nr: int, columns: dict[str, Any]) -> Iterator[pa.RecordBatch]:
         while True:
             out = {name: values(self._room, width) for name, width in _WIDTHS.items()}
-            out |= {name: bitmap(self._room) for name in _BITS} | {"room": self._room}
-            found, *used = self.made.read(columns, self._given, out)
+            out |= {name: bitmap(self._room) for name in _BITS}
+            found, *used = self.made.read(nr, columns, *self._given, self._room, out)
             if found:
                 yield self._batch(found, out)
             if used[1]:
@@ -245,10 +248,10 @@ class _Merged:
                 return
 
     def read(self, events: Events) -> Iterator[pa.RecordBatch]:
-        return self._rows(events.buffers)
+        return self._rows(events.nr, events.buffers)
 
     def end(self) -> Iterator[pa.RecordBatch]:
-        return self._rows({})
+        return self._rows(0, {})
 
 
 class ZoneFree(SequenceDataset):

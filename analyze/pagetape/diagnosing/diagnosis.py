@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The diagnosis of one tape: every question examined, and the findings that matter."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -6,6 +6,8 @@ enlarges: without it, all tables and pictures are there. Each section shows the 
 other on a common scale.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from pagetape import answer

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One tape with the answers of the reports that its page shows."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

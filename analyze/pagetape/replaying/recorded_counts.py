@@ -3,6 +3,8 @@
 fallbacks as rows, and of all other events only their numbers.
 """
 
+from __future__ import annotations
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
