@@ -6,13 +6,19 @@ after it. Columns are buffers of pyarrow by name: of the events, pairs of a vali
 and values, without an offset; of the rows, the columns of the struct, with room for a batch.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 class PageUses:
     def __init__(
-        self, kinds: dict[str, Any], choice: tuple[int, tuple[int, int]] | None, most: int
+        self,
+        kinds: dict[str, Any],
+        choice: tuple[int, tuple[int, int]] | None,
+        unended: bool,
+        most: int,
     ) -> None:
-        """`choice`: migratetype and orders of the allocations that count. `most`: bytes."""
+        """`choice`: migratetype and orders of the allocations that count. `unended`: only uses that
+        nothing ends have rows. `most`: bytes."""
     def read(self, nr: int, columns: dict[str, tuple[Any, Any]], out: dict[str, Any]) -> int:
         """The number of rows. Raises MemoryError beyond the bytes."""
     def end(self, nr: int, out: dict[str, Any]) -> int: ...
@@ -28,10 +34,14 @@ class ListDemand:
     def read(self, nr: int, columns: dict[str, tuple[Any, Any]], out: dict[str, Any]) -> int: ...
     def end(self, nr: int, out: dict[str, Any]) -> int: ...
 
+ROWS: dict[str, int]  # kinds of rows of ZoneFree, and the value of `why` in these
+
 class ZoneFree:
-    def __init__(self, kinds: dict[str, Any], given: dict[str, Any], rows: str, most: int) -> None:
+    def __init__(
+        self, kinds: dict[str, Any], given: dict[str, Any], rows: Collection[str], most: int
+    ) -> None:
         """`given`: a struct zone_free_input, by names; tables are tuples of a number and buffers.
-        `rows`: none, changes, failures, moments or low. `most`: bytes."""
+        `rows`: of ROWS; without any, the pass finds the errors only. `most`: bytes."""
     def read(
         self,
         nr: int,

@@ -31,6 +31,7 @@ cdef extern from "sequence.h" nogil:
         uint64_t end_ts
     struct page_use_choice:
         bint every
+        bint unended
         uint8_t migratetype
         uint8_t orders[2]
     struct page_use_rows:
@@ -128,8 +129,7 @@ cdef extern from "event_groups.h" nogil:
     size_t event_groups_end(event_groups *groups, size_t nr, event_group_rows *rows)
 
 cdef extern from "zone_free.h" nogil:
-    enum zone_free_rows:
-        ROWS_NONE
+    enum:
         ROWS_CHANGES
         ROWS_FAILURES
         ROWS_MOMENTS
@@ -160,7 +160,7 @@ cdef extern from "zone_free.h" nogil:
         bint captures
         bint exact_start
         bint unseen
-        zone_free_rows rows
+        unsigned int rows
     struct zone_free_compaction:
         size_t nr
         const uint64_t *ts
@@ -174,6 +174,7 @@ cdef extern from "zone_free.h" nogil:
         const uint8_t *nr_migrated_valid
     struct zone_free_out:
         size_t room
+        uint8_t *why
         uint64_t *ts
         int64_t *free
         uint32_t *place
@@ -278,9 +279,10 @@ cdef lock_run_rows runs_of(dict columns):
 cdef class PageUses:
     cdef page_uses *uses
 
-    def __cinit__(self, dict kinds, object choice, size_t most):
+    def __cinit__(self, dict kinds, object choice, bint unended, size_t most):
         cdef page_use_choice chosen
         memset(&chosen, 0, sizeof(chosen))
+        chosen.unended = unended
         chosen.every = choice is None
         if choice is not None:
             chosen.migratetype = choice[0]
@@ -381,6 +383,7 @@ cdef zone_free_compaction compaction_of(size_t nr, dict columns):
 cdef zone_free_out changes_of(size_t room, dict columns):
     cdef zone_free_out rows
     rows.room = room
+    rows.why = <uint8_t *>address(columns["why"])
     rows.ts = <uint64_t *>address(columns["ts"])
     rows.free = <int64_t *>address(columns["free"])
     rows.place = <uint32_t *>address(columns["place"])
@@ -395,11 +398,16 @@ cdef zone_free_out changes_of(size_t room, dict columns):
     return rows
 
 
+ROWS = {
+    "changes": ROWS_CHANGES, "failures": ROWS_FAILURES, "moments": ROWS_MOMENTS, "low": ROWS_LOW
+}
+
+
 cdef class ZoneFree:
     cdef zone_free *pass_
     cdef object kept  # the buffers of the input
 
-    def __cinit__(self, dict kinds, dict given, str rows, size_t most):
+    def __cinit__(self, dict kinds, dict given, rows, size_t most):
         cdef zone_free_input wanted
         memset(&wanted, 0, sizeof(wanted))
         self.kept = given
@@ -429,10 +437,8 @@ cdef class ZoneFree:
         wanted.captures = given["captures"]
         wanted.exact_start = given["exact_start"]
         wanted.unseen = given["unseen"]
-        wanted.rows = {
-            "none": ROWS_NONE, "changes": ROWS_CHANGES,
-            "failures": ROWS_FAILURES, "moments": ROWS_MOMENTS, "low": ROWS_LOW,
-        }[rows]
+        for one in rows:
+            wanted.rows |= ROWS[one]
         if zone_free_open(&self.pass_, kinds_of(kinds), &wanted, most) < 0:
             raise MemoryError
 

@@ -139,9 +139,9 @@ static void put_row(struct page_use_rows *rows, size_t at, const struct page *p)
 		set_valid(rows->migratetype_valid, at);
 }
 
-static bool is_row(const struct page *p, bool is_free)
+static bool is_row(const struct page_uses *u, const struct page *p, bool is_free)
 {
-	return is_free || (p->used && p->allocated);
+	return !u->choice.unended && (is_free || (p->used && p->allocated));
 }
 
 long page_uses_read(struct page_uses *u, const struct sequence_events *e,
@@ -164,7 +164,7 @@ long page_uses_read(struct page_uses *u, const struct sequence_events *e,
 			p = entry_of(u->pages, u->capacity, e->pfn[i]);
 		}
 		p->pfn = e->pfn[i];
-		if (is_row(p, is_free)) {
+		if (is_row(u, p, is_free)) {
 			put_row(rows, nr, p);
 			if (is_free && p->used && !p->allocated)
 				set_valid(rows->freed_before, nr);

@@ -48,10 +48,12 @@ struct sequence_kinds {
 
 /*
  * Which allocations page_uses counts: every one, or those of one migratetype and two orders.
- * The pass does not see other allocations: they end no use.
+ * The pass does not see other allocations: they end no use. `unended`: only the uses that nothing
+ * ends have rows.
  */
 struct page_use_choice {
 	bool every;
+	bool unended;
 	uint8_t migratetype;
 	uint8_t orders[2];
 };

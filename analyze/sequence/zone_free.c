@@ -130,16 +130,31 @@ static void note_last(struct place *p, uint64_t ts, bool reading)
 	p->has_last = true;
 }
 
-/* A row of the place as it is now. */
+/* A row of the place as it is now, without the row before. */
+static size_t put_state(const struct zone_free *z, struct zone_free_out *out, size_t at,
+			uint32_t place, uint64_t ts, enum zone_free_rows why)
+{
+	const struct place *p = &z->places[place];
+
+	out->why[at] = (uint8_t)why;
+	out->ts[at] = ts;
+	out->free[at] = p->free;
+	out->place[at] = place;
+	out->number[at] = p->number;
+	out->changes[at] = 1;
+	out->before_ts[at] = 0;
+	out->before_free[at] = 0;
+	out->before_number[at] = 0;
+	return at + 1;
+}
+
+/* A row of the changes, or of the low counts. */
 static size_t put_row(const struct zone_free *z, struct zone_free_out *out, size_t at,
 		      uint32_t place, uint64_t ts, bool reading)
 {
 	struct place *p = &z->places[place];
 
-	out->ts[at] = ts;
-	out->free[at] = p->free;
-	out->place[at] = place;
-	out->number[at] = p->number;
+	put_state(z, out, at, place, ts, z->input.rows & (ROWS_CHANGES | ROWS_LOW));
 	out->changes[at] = p->changes + 1;
 	out->before_ts[at] = p->last_ts;
 	out->before_free[at] = p->last_free;
@@ -182,14 +197,9 @@ static size_t put_lowest(const struct zone_free *z, struct zone_free_out *out, s
 
 	if (!p->has_lowest)
 		return at;
-	out->ts[at] = p->lowest_ts;
+	put_state(z, out, at, place, p->lowest_ts, ROWS_LOW);
 	out->free[at] = p->lowest_free;
-	out->place[at] = place;
-	out->number[at] = p->number;
 	out->changes[at] = p->changes;
-	out->before_ts[at] = 0;
-	out->before_free[at] = 0;
-	out->before_number[at] = 0;
 	p->changes = 0;
 	p->has_lowest = false;
 	return at + 1;
@@ -209,9 +219,9 @@ static size_t change(struct zone_free *z, struct zone_free_out *out, size_t at, 
 		if (!p->number)
 			continue;
 		p->free = plus(p->free, pages);
-		if (z->input.rows == ROWS_CHANGES)
+		if (z->input.rows & ROWS_CHANGES)
 			at = put_row(z, out, at, in->range_place[i], ts, false);
-		else if (z->input.rows == ROWS_LOW)
+		else if (z->input.rows & ROWS_LOW)
 			at = put_if_low(z, out, at, in->range_place[i], ts);
 	}
 	return at;
@@ -230,7 +240,7 @@ static size_t read_reading(struct zone_free *z, struct zone_free_out *out, size_
 	}
 	p->free = in->reading_free[i];
 	p->number = (uint32_t)z->reading;
-	if (in->rows == ROWS_CHANGES || in->rows == ROWS_LOW)
+	if (in->rows & (ROWS_CHANGES | ROWS_LOW))
 		at = put_row(z, out, at, in->reading_place[i], in->reading_ts[i], true);
 	return at;
 }
@@ -318,7 +328,7 @@ static long read_event(struct zone_free *z, const struct sequence_events *e,
 
 	if (e->kind[i] == z->kinds.free_batched)
 		return (long)at;
-	if (z->input.rows == ROWS_FAILURES && is_failure(z, e, i)) {
+	if (z->input.rows & ROWS_FAILURES && is_failure(z, e, i)) {
 		z->failed = true;
 		z->failed_ts = e->ts[i];
 	}
@@ -368,8 +378,9 @@ static bool put_moments(struct zone_free *z, uint64_t ts, bool end, struct zone_
 {
 	const struct zone_free_input *in = &z->input;
 
-	while (z->failed || (in->rows == ROWS_MOMENTS && z->moment < in->nr_moments)) {
+	while (z->failed || (in->rows & ROWS_MOMENTS && z->moment < in->nr_moments)) {
 		uint64_t moment = z->failed ? z->failed_ts : in->moments[z->moment];
+		enum zone_free_rows why = z->failed ? ROWS_FAILURES : ROWS_MOMENTS;
 
 		if (!end && moment >= ts)
 			break;
@@ -378,7 +389,7 @@ static bool put_moments(struct zone_free *z, uint64_t ts, bool end, struct zone_
 				continue;
 			if (*at == out->room)
 				return false;
-			*at = put_row(z, out, *at, (uint32_t)z->next_place, moment, false);
+			*at = put_state(z, out, *at, (uint32_t)z->next_place, moment, why);
 		}
 		z->next_place = 0;
 		z->moment += !z->failed;

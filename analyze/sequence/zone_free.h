@@ -10,17 +10,18 @@
 
 #include "sequence.h"
 
+/* Which rows a pass finds. Each row has one of these bits. */
 enum zone_free_rows {
-	ROWS_NONE,     /* only the errors of the readings */
-	ROWS_CHANGES,  /* one for each reading and each event that changes a place */
-	ROWS_FAILURES, /* one for each place and each time at which a request failed */
-	ROWS_MOMENTS,  /* one for each place and each given time */
+	ROWS_NONE = 0,          /* only the errors of the readings */
+	ROWS_CHANGES = 1 << 0,  /* one for each reading and each event that changes a place */
+	ROWS_FAILURES = 1 << 1, /* one for each place and each time at which a request failed */
+	ROWS_MOMENTS = 1 << 2,  /* one for each place and each given time */
 	/*
 	 * Those of ROWS_CHANGES that are readings, that are below `low` or follow such a row,
 	 * or that are the lowest of their place between two readings. The last ones come late, and
-	 * without before_*.
+	 * without before_*. Not together with ROWS_CHANGES.
 	 */
-	ROWS_LOW,
+	ROWS_LOW = 1 << 3,
 };
 
 struct zone_free_input {
@@ -52,7 +53,7 @@ struct zone_free_input {
 	bool captures;            /* tasks that compact capture blocks */
 	bool exact_start;         /* listed_* has all blocks on lists at the start */
 	bool unseen;              /* some targets of compaction have no event */
-	enum zone_free_rows rows;
+	unsigned int rows;        /* bits of enum zone_free_rows */
 };
 
 /* A batch of `compaction`. */
@@ -72,10 +73,11 @@ struct zone_free_compaction {
 /*
  * Rows in the order of time. `number` is the reading from which the count goes on, from 1 in the
  * order of the input. before_*: the row before of the same place, if has_before; before_number is 0
- * without one. All bitmaps are 0 before.
+ * without one. Rows of ROWS_FAILURES and ROWS_MOMENTS have none. All bitmaps are 0 before.
  */
 struct zone_free_out {
 	size_t room;
+	uint8_t *why; /* a bit of enum zone_free_rows */
 	uint64_t *ts;
 	int64_t *free;
 	uint32_t *place;

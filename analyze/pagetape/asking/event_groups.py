@@ -76,6 +76,7 @@ class EventGroups(KeptDataset):
 
     names = tuple(column.name for column in _EVENT.columns)
     schema = pa.schema([(name, _type(name)) for name in (*_BITS, *_WIDTHS)])
+    BEFORE_END = False
     only: Sequence[Only] = ()  # conditions on the events that count
 
     def _begun(self, columns: list[str], most: int) -> Pass:

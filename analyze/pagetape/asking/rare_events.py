@@ -13,7 +13,11 @@ from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 
 _EVENT = TABLES["event"]
-_ALLOC, _EXTFRAG = map(_EVENT.column("kind").labels.index, ("alloc", "alloc_extfrag"))
+# Of the type of the indices: pyarrow would convert these otherwise.
+_ALLOC, _EXTFRAG = (
+    pa.scalar(_EVENT.column("kind").labels.index(label), pa.uint8())
+    for label in ("alloc", "alloc_extfrag")
+)
 
 
 class RareEvents(KeptDataset):
@@ -44,11 +48,10 @@ class _Rare:
         kind, pfn = events.rows["kind"].indices, events.rows["pfn"]
         rare = pc.equal(kind, _EXTFRAG)
         if pfn.null_count:
-            rare = pc.or_(rare, pc.and_(pc.equal(kind, _ALLOC), pc.is_null(pfn)))
+            rare = pc.or_(rare, pc.and_(pc.is_null(pfn), pc.equal(kind, _ALLOC)))
         ts = events.rows["ts"]
-        first, last = pc.min_max(ts).as_py().values()
         for since, until in self._near:
-            if first <= until and last >= since:
+            if ts[0].as_py() <= until and ts[-1].as_py() >= since:
                 rare = pc.or_(rare, pc.and_(pc.greater_equal(ts, since), pc.less_equal(ts, until)))
         if rare.true_count:
             yield events.rows.select(self._columns).filter(rare)

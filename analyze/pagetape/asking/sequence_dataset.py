@@ -76,7 +76,7 @@ class SequenceDataset(Dataset):
 
     names: ClassVar[tuple[str, ...]]  # columns of `event` that the pass reads
     schema: pa.Schema
-    BEFORE_END: ClassVar[bool] = True  # rows that the pass finds before its end count
+    BEFORE_END: ClassVar[bool] = True  # the pass finds rows before its end
 
     def __init__(self, tape: Tape, span: tuple[int, int]) -> None:
         """`span`: the first time of the events that count, and the first after them."""
@@ -127,9 +127,9 @@ class _Filled:
         self._of, self._made, self._columns = of, made, columns
 
     def read(self, events: Events) -> Iterator[pa.RecordBatch]:
-        out = self._of.room(events.nr)
+        out = self._of.room(events.nr if self._of.BEFORE_END else 0)
         nr = self._made.read(events.nr, events.buffers, out)
-        if nr and self._of.BEFORE_END:
+        if nr:
             yield self._of.batch(nr, out).select(self._columns)
 
     def end(self) -> Iterator[pa.RecordBatch]:
@@ -194,9 +194,11 @@ class _Keeper:
         """Keep the rows. An error is that of the dataset's own pass, if a query makes one."""
         try:
             for part in found():
-                # Copied, because a pass has room for a whole batch.
-                columns = [copied(column) for column in part.columns]
-                self._parts.append(pa.RecordBatch.from_arrays(columns, schema=part.schema))
+                # A pass of _sequence has room for a whole batch, and fills a part of it.
+                if part.get_total_buffer_size() > 2 * part.nbytes:
+                    columns = [copied(column) for column in part.columns]
+                    part = pa.RecordBatch.from_arrays(columns, schema=part.schema)  # noqa: PLW2901
+                self._parts.append(part)
                 self._left -= part.num_rows
         except (MemoryError, TapeError):
             self._left = -1
@@ -218,6 +220,7 @@ class SharedPass:
 
     def __init__(self) -> None:
         self._members: list[KeptDataset] = []
+        self.making: list[KeptDataset] = []  # the members whose rows the pass under way finds
         self._lock = Lock()  # scans of one query run at the same time
 
     def join(self, member: KeptDataset) -> None:
@@ -233,7 +236,8 @@ class SharedPass:
     def _make(self, tape: Tape) -> None:
         # Two passes need memory in proportion to the machine: pages in use, blocks of a count.
         most = query_memory.of_duckdb() // 2
-        keepers = [_Keeper(member, most) for member in self._members if not member.is_known]
+        self.making = [member for member in self._members if not member.is_known]
+        keepers = [_Keeper(member, most) for member in self.making]
         names = sorted({name for keeper in keepers for name in keeper.of.names})
         for rows in filter(len, tape.batches("event", names)):
             reading = [keeper for keeper in keepers if not keeper.failed]

@@ -41,7 +41,7 @@ class PageUses(SequenceDataset):
     )
 
     def made(self, most: int) -> Any:
-        return _sequence.PageUses(self._kinds, self._choice(), most)
+        return _sequence.PageUses(self._kinds, self._choice(), not self.BEFORE_END, most)
 
     def _choice(self) -> tuple[int, tuple[int, int]] | None:
         return None

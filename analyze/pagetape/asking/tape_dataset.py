@@ -115,7 +115,7 @@ class TapeDataset(Dataset):
         if len(named) == 1 and named[0].labels:
             return by_label(named[0].name, named[0].labels, wanted)
         codes = {
-            name: TABLES[self._name].column(name).labels.index(label)
+            name: pa.scalar(TABLES[self._name].column(name).labels.index(label), pa.uint8())
             for name, label in required_labels(wanted).items()
             if label in TABLES[self._name].column(name).labels
         }

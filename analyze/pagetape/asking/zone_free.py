@@ -7,8 +7,8 @@ some moments only, and their rows are kept for the next query; so are the low co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -41,7 +41,7 @@ _ALL_SEEN = "mm_compaction_fast_isolate_freepages"  # with it, all targets have 
 
 # Bytes of the columns of struct zone_free_out, and its bitmaps.
 _WIDTHS = {
-    "ts": 8, "free": 8, "place": 4, "number": 4, "changes": 4,
+    "why": 1, "ts": 8, "free": 8, "place": 4, "number": 4, "changes": 4,
     "before_ts": 8, "before_free": 8, "before_number": 4,
 }  # fmt: skip
 _BITS = ("reading", "before_reading", "has_before")
@@ -275,43 +275,56 @@ class ZoneFree(SequenceDataset):
             pa.field("before_reading", pa.bool_()),
         ]
     )
-    _ROWS: ClassVar[str] = "changes"
+    ROWS: ClassVar[str] = "changes"  # of _sequence.ROWS
     _ONLY_LOCKED: ClassVar[bool] = False  # rows only if the tape has an alloc_zone_locked
 
     def _found(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        if self._ONLY_LOCKED and not self._found_errors(_Input(self.tape, self._span)).locked:
+        if self._ONLY_LOCKED and not self._found_errors(self.input()).locked:
             return
         yield from super()._found(columns)
 
+    def input(self) -> _Input:
+        """What a pass reads beside the events."""
+        return _Input(self.tape, self._span)
+
     def _begun(self, columns: list[str], most: int) -> Pass:
         """A pass; a pass before it finds the errors if the columns have some."""
-        wanted = _Input(self.tape, self._span)
+        wanted = self.input()
         errors = None
         if any("error" in n or "widest" in n for n in columns):
             errors = self._found_errors(wanted)
-        made = self._made(wanted, self._ROWS, most)
-        return _Merged(wanted, made, partial(self._batch, wanted, errors, columns=columns))
+        counting = self.counting(wanted, [self.ROWS], most)
+        return _Merged(wanted, counting, partial(self._batch, wanted, errors, columns=columns))
 
     def _moments(self) -> pa.Table:
-        """The times of the rows, if they are given: column ts."""
-        return _TS.empty_table()
+        """The times at which a kswapd woke or went to sleep: column ts."""
+        kinds = TABLES["reclaim"].column("kind").labels
+        edges = [kinds.index(kind) for kind in ("kswapd_wake", "kswapd_sleep")]
+        codes = pa.array(edges, pa.uint8())
+        found = (
+            batch.filter(pc.is_in(batch["kind"].indices, codes)).select(["ts"])
+            for batch in self.tape.batches("reclaim", ["ts", "kind"])
+        )
+        return pa.Table.from_batches(found, _TS)
 
-    def _made(self, wanted: _Input, rows: str, most: int) -> Any:
-        return _sequence.ZoneFree(self._kinds, wanted.given(self._moments()), rows, most)
+    def counting(self, wanted: _Input, rows: Sequence[str], most: int) -> Any:
+        """A pass of _sequence that finds these kinds of rows, in so many bytes."""
+        moments = self._moments() if "moments" in rows else _TS.empty_table()
+        return _sequence.ZoneFree(self._kinds, wanted.given(moments), rows, most)
 
     def _found_errors(self, wanted: _Input) -> _Errors:
         """The errors, of a pass of their own unless another view of the events has made one."""
         span, errors = _known.get(self.tape, (None, None))
         if errors is None or span != self._span:
-            made = self._made(wanted, "none", query_memory.of_duckdb())
+            made = self.counting(wanted, [], query_memory.of_duckdb())
             merged = _Merged(wanted, made, partial(self._batch, wanted, None, columns=[]))
             for rows in filter(len, self.tape.batches("event", list(self.names))):
                 any(merged.read(Events(rows)))
             any(merged.end())
-            return self._errors(made, wanted)
+            return self.errors(made, wanted)
         return errors
 
-    def _errors(self, made: Any, wanted: _Input) -> _Errors:
+    def errors(self, made: Any, wanted: _Input) -> _Errors:
         """The errors after a pass."""
         nr = len(wanted.reading_place)
         numbers, known, locked, counted = made.result(nr)
@@ -366,6 +379,7 @@ class ZoneFree(SequenceDataset):
 # The columns of the rows before the errors are known.
 _RAW = pa.schema(
     [
+        ("why", pa.uint8()),
         ("ts", pa.uint64()),
         ("free", pa.int64()),
         ("place", pa.uint32()),
@@ -384,48 +398,94 @@ def _raw(nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=_RAW)
 
 
+class _Joint:
+    """One count that finds the rows of several datasets."""
+
+    def __init__(self, of: Sequence[_FreeAt], most: int) -> None:
+        self._of = of[0]
+        self.wanted = self._of.input()
+        self._made = self._of.counting(self.wanted, [one.ROWS for one in of], most)
+        self._merged = _Merged(self.wanted, self._made, _raw)
+        self._latest: Events | None | object = self  # what was read last
+        self._found: list[pa.RecordBatch] | None = None  # its rows; None: too much memory
+
+    def read(self, events: Events | None) -> list[pa.RecordBatch]:
+        """The rows that the next batch of events shows, or those after the last batch. Each
+        dataset asks for them."""
+        if events is not self._latest:
+            self._latest, self._found = events, None
+            self._found = list(self._merged.read(events) if events else self._merged.end())
+        if self._found is None:
+            raise MemoryError
+        return self._found
+
+    @cached_property
+    def errors(self) -> _Errors:
+        """The errors, after the end."""
+        return self._of.errors(self._made, self.wanted)
+
+
+class _Its:
+    """The rows of one dataset among those of a joint count."""
+
+    def __init__(self, joint: _Joint, rows: str) -> None:
+        self.joint = joint
+        self._why = pa.scalar(_sequence.ROWS[rows], pa.uint8())
+
+    def read(self, events: Events) -> Iterator[pa.RecordBatch]:
+        return self._split(self.joint.read(events))
+
+    def end(self) -> Iterator[pa.RecordBatch]:
+        return self._split(self.joint.read(None))
+
+    def _split(self, found: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for rows in found:
+            yield rows.filter(pc.equal(rows["why"], self._why))
+
+
 class _FreeAt(KeptDataset, ZoneFree):
     """Rows of the count that are few. Their errors are known at the end of the pass."""
 
     schema = pa.schema([ZoneFree.schema.field(i) for i in range(7)])
+    _joint: _Joint | None = None  # of the shared pass under way
 
     def begun_to_keep(self, most: int) -> Pass:
-        wanted = _Input(self.tape, self._span)
-        return _Merged(wanted, self._made(wanted, self._ROWS, most), _raw)
+        of = [one for one in self.shared.making if isinstance(one, _FreeAt)]
+        if self is of[0]:
+            joint = _Joint(of, most)
+            for one in of:
+                one._joint = joint
+        if self._joint is None:
+            raise MemoryError
+        return _Its(self._joint, self.ROWS)
+
+    def keep(self, rows: pa.Table | None) -> None:
+        super().keep(rows)
+        self._joint = None
 
     def finished(self, made: Pass, parts: list[pa.RecordBatch]) -> pa.Table:
-        assert isinstance(made, _Merged)
-        errors = self._errors(made.made, made.wanted)
+        assert isinstance(made, _Its)
+        errors, wanted = made.joint.errors, made.joint.wanted
         rows = pa.Table.from_batches(parts, _RAW)
         if not len(rows) or (self._ONLY_LOCKED and not errors.locked):
             return self.schema.empty_table()
         out = {name: rows[name].combine_chunks().buffers()[1] for name in _RAW.names}
         columns = self.schema.names
-        batch = self._batch(made.wanted, errors, len(rows), out, columns=columns)
+        batch = self._batch(wanted, errors, len(rows), out, columns=columns)
         return pa.Table.from_batches([batch])
 
 
 class FreeAtFailure(_FreeAt):
     """Free pages when requests failed: view free_at_failure."""
 
-    _ROWS = "failures"
+    ROWS = "failures"
     _ONLY_LOCKED = True
 
 
 class FreeAtKswapd(_FreeAt):
     """Free pages when a kswapd woke or went to sleep: view free_at_kswapd."""
 
-    _ROWS = "moments"
-
-    def _moments(self) -> pa.Table:
-        kinds = TABLES["reclaim"].column("kind").labels
-        edges = [kinds.index(kind) for kind in ("kswapd_wake", "kswapd_sleep")]
-        codes = pa.array(edges, pa.uint8())
-        found = (
-            batch.filter(pc.is_in(batch["kind"].indices, codes)).select(["ts"])
-            for batch in self.tape.batches("reclaim", ["ts", "kind"])
-        )
-        return pa.Table.from_batches(found, _TS)
+    ROWS = "moments"
 
 
 class LowFree(_FreeAt):
@@ -435,4 +495,4 @@ class LowFree(_FreeAt):
     """
 
     schema = pa.schema([*ZoneFree.schema, pa.field("changes", pa.uint32(), nullable=False)])
-    _ROWS = "low"
+    ROWS = "low"

@@ -17,6 +17,7 @@ from pagetape.tapes.overwritten import complete_from
 # The tables that replace those of the recording in the report.
 SCHEMAS = {name: TABLES[name].arrow for name in ("event", "event_count", "huge_request")}
 
+_EXTFRAG = pa.scalar(TABLES["event"].column("kind").labels.index("alloc_extfrag"), pa.uint8())
 
 _NEVER = 2**64 - 1
 
@@ -44,7 +45,7 @@ class RecordedCounts:
 
     def feed(self, batch: pa.RecordBatch) -> None:
         if self._counts.feed(batch):
-            self._fallbacks.append(batch.filter(pc.equal(batch["kind"], "alloc_extfrag")))
+            self._fallbacks.append(batch.filter(pc.equal(batch["kind"].indices, _EXTFRAG)))
 
     def tables(self) -> dict[str, pa.Table]:
         """The tables of SCHEMAS; without rows if the report has to count the events itself."""
