@@ -77,6 +77,20 @@ cdef extern from "sequence.h" nogil:
     long list_demand_read(list_demand *demand, const sequence_events *events, list_demand_rows *rows)
     long list_demand_end(list_demand *demand, size_t nr, list_demand_rows *rows)
 
+cdef extern from "event_counts.h" nogil:
+    struct event_count_rows:
+        uint64_t *interval
+        uint8_t *kind
+        uint8_t *page_order
+        uint8_t *page_order_valid
+        uint64_t *events
+        uint64_t *with_page
+    struct event_counts:
+        pass
+    int event_counts_new(event_counts **out, sequence_kinds kinds, uint64_t start_ts, uint64_t interval_ns)
+    void event_counts_free(event_counts *counts)
+    long event_counts_read(event_counts *counts, const sequence_events *events, event_count_rows *rows)
+
 cdef extern from "event_groups.h" nogil:
     struct event_details:
         const uint8_t *flags
@@ -360,6 +374,34 @@ cdef class ListDemand:
     def end(self, size_t nr, dict out):
         cdef list_demand_rows rows = demands_of(out)
         return list_demand_end(self.demand, nr, &rows)
+
+
+cdef class EventCounts:
+    cdef event_counts *counts
+
+    def __cinit__(self, dict kinds, uint64_t start_ts, uint64_t interval_ns):
+        if event_counts_new(&self.counts, kinds_of(kinds), start_ts, interval_ns) < 0:
+            raise MemoryError
+
+    def __dealloc__(self):
+        event_counts_free(self.counts)
+
+    def read(self, size_t nr, dict columns, dict out):
+        cdef sequence_events events = events_of(nr, columns)
+        cdef event_count_rows rows
+        cdef long found
+        rows.interval = <uint64_t *>address(out["interval"])
+        rows.kind = <uint8_t *>address(out["kind"])
+        rows.page_order = <uint8_t *>address(out["page_order"])
+        rows.page_order_valid = <uint8_t *>address(out["page_order_valid"])
+        rows.events = <uint64_t *>address(out["events"])
+        rows.with_page = <uint64_t *>address(out["with_page"])
+        with nogil:
+            found = event_counts_read(self.counts, &events, &rows)
+        return found
+
+    def end(self, size_t nr, dict out):
+        return 0
 
 
 cdef zone_free_compaction compaction_of(size_t nr, dict columns):

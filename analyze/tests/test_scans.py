@@ -39,7 +39,7 @@ def scans(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     ("command", "nr"),
     [
         ("diagnose", 1),
-        ("html -o page.html", 2),
+        ("html -o page.html", 1),
         ("report alloc.failures", 1),
         ("report thp.failures", 1),
         ("report reclaim.min_free", 1),

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -118,6 +120,33 @@ def test_each_use_and_each_run_is_that_of_a_loop_over_the_rows(rows: list[Row], 
         ]
         of_movable = ((u[0], u[1], u[2], u[4], u[6]) for u in uses(movable) if u[1] is not None)
         same(asked(tape, columns, "movable_page_use"), of_movable)
+
+
+@settings(max_examples=15, deadline=None)
+@given(rows=events, batch=st.integers(1, 20), interval_ms=st.integers(1, 9))
+def test_counts_by_time_are_those_of_a_loop_over_the_rows(
+    rows: list[Row], batch: int, interval_ms: int
+) -> None:
+    sql = "FROM sequence_event_count WHERE $interval_ms > 0"
+    question = replace(query.reports()["events.over_time"], sql=sql)
+    with TemporaryDirectory() as place:
+        later = [row | {"ts": row["ts"] * 700_000} for row in rows]
+        tape = written(Path(place) / "t.tape", later, batch)
+        wanted: Counter[Any] = Counter()
+        for row in tape.rows("event"):
+            interval = (row["ts"] - tape.rows("event")[0]["ts"]) // (interval_ms * 1_000_000)
+            key = interval, row["kind"], row["page_order"]
+            wanted[(*key, "events")] += 1
+            wanted[(*key, "with_page")] += row["pfn"] is not None
+        with KeepingDatabase([tape], [question], {"interval_ms": interval_ms}) as db:
+            for _ in range(2):
+                found: Counter[Any] = Counter()
+                for row in db.run(question, {"interval_ms": interval_ms}).objects():
+                    key = row["interval"], row["kind"], row["page_order"]
+                    found.update({(*key, n): row[n] for n in ("events", "with_page")})
+                assert found == wanted
+            one = db.run(question, {"interval_ms": 1000}).objects()
+            assert {row["interval"] for row in one} <= {0}
 
 
 @settings(max_examples=20, deadline=None)

@@ -25,17 +25,16 @@ slice AS (
         OR EXISTS (FROM event)
 ),
 
+-- One pass over the events counts them, with this interval_ms (analyze/sequence/event_counts.h).
 counted AS (
     SELECT
         tape,
-        (e.ts - m.start_ts)::BIGINT // (1000000 * greatest($interval_ms::BIGINT, 1)) AS at_interval,
-        e.kind,
-        e.page_order,
-        count(*) AS nr,
-        count(e.pfn) << coalesce(e.page_order, 0)::INTEGER AS pages
-    FROM event AS e
-    JOIN machine AS m USING (tape)
-    GROUP BY tape, at_interval, e.kind, e.page_order
+        "interval"::BIGINT AS at_interval,
+        kind::VARCHAR AS kind,
+        sum(events)::BIGINT AS nr,
+        sum(with_page)::BIGINT << coalesce(page_order, 0)::INTEGER AS pages
+    FROM sequence_event_count
+    GROUP BY tape, at_interval, kind, page_order
 )
 
 SELECT

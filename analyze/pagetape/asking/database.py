@@ -33,7 +33,7 @@ import pyarrow as pa
 
 from pagetape.answer import Answer
 from pagetape.asking import query, query_memory
-from pagetape.asking.event_groups import EventGroups
+from pagetape.asking.event_groups import Counted, EventCounts
 from pagetape.asking.only import Only
 from pagetape.asking.rare_events import RareEvents
 from pagetape.asking.sequence_dataset import KeptDataset, SequenceDataset, SharedPass
@@ -397,7 +397,7 @@ class Database:
             if self._span is not None and tape.clock is not None:
                 span = self._span.limits(*tape.clock)
             found = kind(tape, span)
-            if isinstance(found, EventGroups):
+            if isinstance(found, Counted):
                 found.only = self._only.get((i, "event"), [])
             if isinstance(found, KeptDataset):
                 self._shared[i].join(found)
@@ -464,7 +464,14 @@ class Database:
         for parameter in question.parameters:
             parameter.check(chosen[parameter.name])
         self._make_for(question)
+        self._choose(chosen)
         return chosen
+
+    def _choose(self, values: Mapping[str, Any]) -> None:
+        """Note the parameters of a query that passes over the events need."""
+        for scanned in self._scanned:
+            if isinstance(scanned, EventCounts):
+                scanned.interval_ms = values.get("interval_ms", scanned.interval_ms)
 
     def relation(
         self, question: query.Query | str, values: Mapping[str, Any] | None = None
@@ -593,7 +600,14 @@ class KeepingDatabase(Database):
 
     _keeps = True
 
-    def __init__(self, tapes: Sequence[Tape], questions: Iterable[query.Query] = ()) -> None:
-        """One pass over the events finds all kept rows that the `questions` read."""
+    def __init__(
+        self,
+        tapes: Sequence[Tape],
+        questions: Iterable[query.Query] = (),
+        values: Mapping[str, Any] | None = None,
+    ) -> None:
+        """One pass over the events finds all kept rows that the `questions` read, with these values
+        of their parameters."""
         super().__init__(tapes)
         self._make(sorted(query.words(questions) & SEQUENCES.keys()))
+        self._choose(values or {})

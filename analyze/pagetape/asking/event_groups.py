@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts of the events of a tape by what they have in common: event_groups.h."""
+"""Counts of the events of a tape: by what they have in common (event_groups.h), and by time
+(event_counts.h)."""
 
 from __future__ import annotations
 
@@ -71,17 +72,72 @@ class _Part:
         return self._made.end()
 
 
-class EventGroups(KeptDataset):
+def _array(name: str, of: pa.DataType, nr: int, out: dict[str, pa.Buffer]) -> pa.Array:
+    """A column of the memory of a pass."""
+    coded = pa.types.is_dictionary(of)
+    buffers = [out.get(f"{name}_valid"), out[name]]
+    array = pa.Array.from_buffers(of.index_type if coded else of, nr, buffers)
+    if coded:
+        labels = pa.array(_EVENT.column(name).labels, pa.utf8())
+        array = pa.DictionaryArray.from_arrays(array, labels)
+    return array
+
+
+class Counted(KeptDataset):
+    """Counts of the events that meet some conditions."""
+
+    only: Sequence[Only] = ()
+
+    def _begun(self, columns: list[str], most: int) -> Pass:
+        made = super()._begun(columns, most)
+        return _Part(made, self.only) if self.only else made
+
+    def batch(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
+        arrays = [_array(field.name, field.type, nr, out) for field in self.schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+class EventCounts(Counted):
+    """Events by interval, kind and order: query events.over_time. An interval may have several rows
+    of a kind and order."""
+
+    names = ("ts", "pid", "kind", "pfn", "page_order")  # pid and pfn: of conditions
+    schema = pa.schema(
+        [
+            ("interval", pa.uint64()),
+            *((name, _EVENT.column(name).arrow.type) for name in ("kind", "page_order")),
+            ("events", pa.uint64()),
+            ("with_page", pa.uint64()),
+        ]
+    )
+    interval_ms: int = 1000
+    _kept_ms: int | None = None  # the interval of the rows that are kept
+
+    @property
+    def is_known(self) -> bool:
+        return super().is_known and self._kept_ms == self.interval_ms
+
+    def keep(self, rows: pa.Table | None) -> None:
+        super().keep(rows)
+        self._kept_ms = self.interval_ms
+
+    def made(self, most: int) -> Any:  # noqa: ARG002
+        first, _ = self.tape.clock or (0, 0)
+        start = max(first, self._span[0])
+        return _sequence.EventCounts(self._kinds, start, self.interval_ms * 1_000_000)
+
+    def room(self, rows: int) -> dict[str, pa.Buffer]:
+        widths = {"interval": 8, "kind": 1, "page_order": 1, "events": 8, "with_page": 8}
+        room = {name: values(rows, width) for name, width in widths.items()}
+        return room | {"page_order_valid": bitmap(rows)}
+
+
+class EventGroups(Counted):
     """Groups of events: view event_group."""
 
     names = tuple(column.name for column in _EVENT.columns)
     schema = pa.schema([(name, _type(name)) for name in (*_BITS, *_WIDTHS)])
     BEFORE_END = False
-    only: Sequence[Only] = ()  # conditions on the events that count
-
-    def _begun(self, columns: list[str], most: int) -> Pass:
-        made = super()._begun(columns, most)
-        return _Part(made, self.only) if self.only else made
 
     def made(self, most: int) -> Any:
         tape = self.tape
@@ -100,17 +156,3 @@ class EventGroups(KeptDataset):
         room = {name: values(rows, width) for name, width in _WIDTHS.items()}
         bitmaps = (*_BITS, *(f"{name}_valid" for name in _NULL))
         return room | {name: bitmap(rows) for name in bitmaps}
-
-    def batch(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
-        arrays = []
-        for field in self.schema:
-            of = field.type
-            coded = pa.types.is_dictionary(of)
-            valid = out[f"{field.name}_valid"] if field.name in _NULL else None
-            index = of.index_type if coded else of
-            array = pa.Array.from_buffers(index, nr, [valid, out[field.name]])
-            if coded:
-                labels = pa.array(_EVENT.column(field.name).labels, pa.utf8())
-                array = pa.DictionaryArray.from_arrays(array, labels)
-            arrays.append(array)
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

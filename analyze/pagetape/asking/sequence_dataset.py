@@ -197,7 +197,7 @@ class _Keeper:
                 # A pass of _sequence has room for a whole batch, and fills a part of it.
                 if part.get_total_buffer_size() > 2 * part.nbytes:
                     columns = [copied(column) for column in part.columns]
-                    part = pa.RecordBatch.from_arrays(columns, schema=part.schema)  # noqa: PLW2901
+                    part = pa.RecordBatch.from_arrays(columns, schema=part.schema)
                 self._parts.append(part)
                 self._left -= part.num_rows
         except (MemoryError, TapeError):

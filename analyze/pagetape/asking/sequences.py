@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from pagetape import _sequence
-from pagetape.asking.event_groups import EventGroups, Played
+from pagetape.asking.event_groups import EventCounts, EventGroups, Played
 from pagetape.asking.rare_events import RareEvents
 from pagetape.asking.sequence_dataset import KeptDataset, SequenceDataset, bitmap, values
 from pagetape.asking.tape_dataset import Filter, by_label, words_of
@@ -153,6 +153,7 @@ SEQUENCES: dict[str, type[SequenceDataset]] = {
     "sequence_lock_run": LockRuns,
     "sequence_list_demand": ListDemand,
     "sequence_played": Played,
+    "sequence_event_count": EventCounts,
     "sequence_event_group": EventGroups,
     "sequence_rare_event": RareEvents,
     "sequence_zone_free": ZoneFree,

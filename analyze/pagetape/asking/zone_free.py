@@ -406,7 +406,7 @@ class _Joint:
         self.wanted = self._of.input()
         self._made = self._of.counting(self.wanted, [one.ROWS for one in of], most)
         self._merged = _Merged(self.wanted, self._made, _raw)
-        self._latest: Events | None | object = self  # what was read last
+        self._latest: Events | object | None = self  # what was read last
         self._found: list[pa.RecordBatch] | None = None  # its rows; None: too much memory
 
     def read(self, events: Events | None) -> list[pa.RecordBatch]:

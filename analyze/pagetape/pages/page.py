@@ -86,11 +86,11 @@ def page(tapes: Sequence[Tape]) -> str:
     seconds = max((summary(tape)["duration_s"] for tape in tapes), default=0.0)
     interval_ms = max(round(1000 * seconds / INTERVALS), 1)
     names, subjects = labels(tapes), []
-    with opened(tapes[0]) as db:
+    with opened(tapes[0], interval_ms) as db:
         found = compare(tapes, recorded_metrics=metrics_of(db))
         subjects.append(subject(db, names[0], found.sides[0], interval_ms))
     for tape, name, side in zip(tapes[1:], names[1:], found.sides[1:], strict=True):
-        with opened(tape) as db:
+        with opened(tape, interval_ms) as db:
             subjects.append(subject(db, name, side, interval_ms))
     # A sample may be later than the last event.
     sampled = [

@@ -55,11 +55,15 @@ _PLAIN = (
 )
 
 
-def opened(tape: Tape) -> KeepingDatabase:
+_OVER_TIME = ("extfrag.over_time", "events.over_time")
+
+
+def opened(tape: Tape, interval_ms: int) -> KeepingDatabase:
     """A database for subject(); the answers of the report `metrics` take no pass of their own."""
     reports = query.reports()
-    asked = [reports[name] for name in (*_PLAIN, "extfrag.by_stack", "metrics")]
-    return KeepingDatabase([tape], asked if "replay" in tape.facts else [*asked, *queries()])
+    asked = [reports[name] for name in (*_PLAIN, *_OVER_TIME, "extfrag.by_stack", "metrics")]
+    asked += [] if "replay" in tape.facts else queries()
+    return KeepingDatabase([tape], asked, {"interval_ms": interval_ms})
 
 
 def subject(db: Database, label: str, side: Side, interval_ms: int) -> Subject:
@@ -75,7 +79,7 @@ def subject(db: Database, label: str, side: Side, interval_ms: int) -> Subject:
         for nr in sorted({row["snapshot"] for row in known})
         for row in db.run(reports["frag.map"], {"width": BLOCKS, "snapshot": nr}).objects()
     ]
-    for name in ("extfrag.over_time", "events.over_time"):
+    for name in _OVER_TIME:
         answers[name] = db.run(reports[name], {"interval_ms": interval_ms}).objects()
     grid = {"interval_ms": interval_ms, "lines": GRID_LINES}
     answers["fallback_grid"] = db.run(query.internal()["fallback_grid"], grid).objects()
