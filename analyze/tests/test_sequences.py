@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pagetape.asking import query, query_memory, sequence_dataset
-from pagetape.asking.database import Database, KeepingDatabase
+from pagetape.asking.database import Database
+from pagetape.asking.keeping_database import KeepingDatabase
 from pagetape.asking.span import Span
 from pagetape.schemas.tape import Tape, TapeError, Writer
 

@@ -379,8 +379,11 @@ class Database:
 
     def _selects(self, table: Table) -> Iterator[str]:
         for i, (tape, _) in enumerate(self._tapes):
-            self._scanned.append(TapeDataset(tape, table.name))
+            self._scanned.append(self._dataset(tape, table))
             yield self._selected(table, i, f"tape{i}_{table.name}")
+
+    def _dataset(self, tape: Tape, table: Table) -> TapeDataset:
+        return TapeDataset(tape, table.name)
 
     def _selected(self, table: Table, place: int, source: str) -> str:
         """The rows of the last dataset, which has rows of that table, as far as they count."""
@@ -593,21 +596,3 @@ class Database:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class KeepingDatabase(Database):
-    """A database for several queries: it finds the rows of views with few rows once."""
-
-    _keeps = True
-
-    def __init__(
-        self,
-        tapes: Sequence[Tape],
-        questions: Iterable[query.Query] = (),
-        values: Mapping[str, Any] | None = None,
-    ) -> None:
-        """One pass over the events finds all kept rows that the `questions` read, with these values
-        of their parameters."""
-        super().__init__(tapes)
-        self._make(sorted(query.words(questions) & SEQUENCES.keys()))
-        self._choose(values or {})

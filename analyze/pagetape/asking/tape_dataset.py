@@ -8,8 +8,10 @@ outside its buffer then reads memory of the process, or ends it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import reduce
+from threading import Lock
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -22,11 +24,17 @@ from pagetape.schemas.tape import Tape, TapeError
 Filter: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
-def by_label(name: str, known: Sequence[str], wanted: ds.Expression) -> Filter:
-    """A filter by one enum column, decided once per label: pyarrow's own compares text per row."""
+def _indices(name: str, known: Sequence[str], wanted: ds.Expression) -> pa.ChunkedArray:
+    """The numbers of the labels that pass a filter by one enum column; null if a row without a
+    label does."""
     labels = pa.array([*known, None], pa.utf8())
     indices = pa.array([*range(len(known)), None], pa.uint8())
-    wanted_indices = pa.table([labels, indices], [name, "index"]).filter(wanted)["index"]
+    return pa.table([labels, indices], [name, "index"]).filter(wanted)["index"]
+
+
+def by_label(name: str, known: Sequence[str], wanted: ds.Expression) -> Filter:
+    """A filter by one enum column, decided once per label: pyarrow's own compares text per row."""
+    wanted_indices = _indices(name, known, wanted)
 
     def filtered(batch: pa.RecordBatch) -> pa.RecordBatch:
         there = batch.column(name).indices
@@ -73,16 +81,22 @@ class Dataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
         read = [name for name in self.schema.names if name in columns or name in words]
         schema = pa.schema([self.schema.field(name) for name in columns])
         filtered = None if filter is None else self._filter(filter)
-        return _Scanner(schema, self._selected(read, columns, filtered))
+        batches = self._batches(read) if filter is None else self._filled(read, filter)
+        return _Scanner(schema, self._selected(batches, columns, filtered))
 
     def _filter(self, wanted: ds.Expression) -> Filter:
         return lambda batch: batch.filter(wanted)
 
+    @staticmethod
     def _selected(
-        self, read: list[str], columns: list[str], filtered: Filter | None
+        batches: Iterator[pa.RecordBatch], columns: list[str], filtered: Filter | None
     ) -> Iterator[pa.RecordBatch]:
-        for batch in self._batches(read):
+        for batch in batches:
             yield (batch if filtered is None else filtered(batch)).select(columns)
+
+    def _filled(self, columns: list[str], wanted: ds.Expression) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        """The rows, at least those that pass the filter, with these columns."""
+        return self._batches(columns)
 
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows, at least with these columns."""
@@ -134,6 +148,68 @@ class TapeDataset(Dataset):
         except TapeError as e:
             self.error = e
             raise
+
+
+_RARE = 1 << 18  # rows of rare kinds that stay in memory
+
+
+class KindsDataset(TapeDataset):
+    """A table of events in a database for several queries: one scan finds the rows of all rare
+    kinds, which stay in memory for the next."""
+
+    def __init__(self, tape: Tape, name: str, words: Collection[str]) -> None:
+        """`words`: of the queries, among them the columns that they read."""
+        super().__init__(tape, name)
+        self._kind = TABLES[name].column("kind")
+        self._names = [column for column in TABLES[name].arrow.names if column in words]
+        self._lock = Lock()  # scans of one query run at the same time
+        self._rare = self._few()
+        self._rows: list[pa.RecordBatch] | None = None
+
+    def _few(self) -> set[int]:
+        """The numbers of the rarest kinds."""
+        events = Counter[str]()
+        for point in self.tape.rows("tracepoint"):
+            events[f"{point['system']}:{point['name']}"] += point["events"]
+        found, rows = set[int](), 0
+        kinds = TABLES[self._name].kinds if events else ()
+        for kind in sorted(kinds, key=lambda kind: sum(events[p] for p in kind.tracepoints)):
+            rows += sum(events[point] for point in kind.tracepoints)
+            if rows > _RARE:
+                break
+            found.add(self._kind.labels.index(kind.name))
+        return found
+
+    def _wanted(self, wanted: ds.Expression) -> set[int | None]:
+        """The numbers of the kinds of all rows that pass a filter; null: it may be any."""
+        named = words_of(wanted) & {*self.schema.names}
+        if named == {"kind"}:
+            return {*_indices("kind", self._kind.labels, wanted).to_pylist()}
+        label = required_labels(wanted).get("kind")
+        return {self._kind.labels.index(label) if label in self._kind.labels else None}
+
+    def _filled(self, columns: list[str], wanted: ds.Expression) -> Iterator[pa.RecordBatch]:
+        if self._rare and {*columns} <= {*self._names} and self._wanted(wanted) <= self._rare:
+            with self._lock:
+                self._find()
+            if self._rows is not None:
+                return (batch.select(columns) for batch in self._rows)
+        return self._batches(columns)
+
+    def _find(self) -> None:
+        """Find the rows of the rare kinds; more than the tape says are not kept."""
+        if self._rows is not None or not self._rare:
+            return
+        labels = [self._kind.labels[i] for i in self._rare]
+        rare = by_label("kind", self._kind.labels, ds.field("kind").isin(labels))
+        found, rows = [], 0
+        for batch in self._batches(self._names):
+            found.append(rare(batch))
+            rows += found[-1].num_rows
+            if rows > _RARE:
+                self._rare = set()
+                return
+        self._rows = found
 
 
 class RowsDataset(Dataset):

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from pagetape.answer import amount
 from pagetape.asking import query
-from pagetape.asking.database import Database, KeepingDatabase
+from pagetape.asking.database import Database
+from pagetape.asking.keeping_database import KeepingDatabase
 from pagetape.diagnosing import (
     compaction,
     failures,

@@ -8,7 +8,8 @@ from typing import Any
 
 from pagetape.asking import query
 from pagetape.asking.comparison import Side
-from pagetape.asking.database import Database, KeepingDatabase
+from pagetape.asking.database import Database
+from pagetape.asking.keeping_database import KeepingDatabase
 from pagetape.diagnosing.diagnosis import Diagnosis, diagnose, queries
 from pagetape.schemas.tape import Tape
 from pagetape.tapes.info import describe
