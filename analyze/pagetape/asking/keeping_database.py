@@ -28,11 +28,11 @@ class KeepingDatabase(Database):
         """One pass over the events finds all kept rows that the `questions` read, with these values
         of their parameters."""
         super().__init__(tapes)
-        self._words = query.words(questions)
-        self._make(sorted(self._words & SEQUENCES.keys()))
+        self._questions = [*questions]
+        self._make(sorted(query.words(self._questions) & SEQUENCES.keys()))
         self._choose(values or {})
 
     def _dataset(self, tape: Tape, table: Table) -> TapeDataset:
         if table.name == "event" or not table.kinds:
             return super()._dataset(tape, table)
-        return KindsDataset(tape, table.name, self._words)
+        return KindsDataset(tape, table.name, query.words(self._questions, table.name))

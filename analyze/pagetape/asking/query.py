@@ -236,14 +236,17 @@ def views() -> tuple[Query, ...]:
     return tuple(_tree(_queries().joinpath("views"), ""))
 
 
-def words(questions: Iterable[Query]) -> set[str]:
-    """The words of queries, and of the views that they name: all tables are among them."""
+def words(questions: Iterable[Query], about: str = "") -> set[str]:
+    """The words of queries, and of the views that they name: all tables are among them. With
+    `about`, only those of queries and views that name it themselves."""
     texts = {view.name: view.sql for view in views()}
-    ahead, found = [question.sql for question in questions], set[str]()
+    ahead, seen, found = [question.sql for question in questions], set[str](), set[str]()
     while ahead:
-        more = {*re.findall(r"\w+", ahead.pop())} - found
-        found |= more
-        ahead += [texts[name] for name in more & texts.keys()]
+        named = {*re.findall(r"\w+", ahead.pop())}
+        if not about or about in named:
+            found |= named
+        ahead += [texts[name] for name in (named - seen) & texts.keys()]
+        seen |= named
     return found
 
 

@@ -158,7 +158,7 @@ class KindsDataset(TapeDataset):
     kinds, which stay in memory for the next."""
 
     def __init__(self, tape: Tape, name: str, words: Collection[str]) -> None:
-        """`words`: of the queries, among them the columns that they read."""
+        """`words`: of the queries of the table, among them the columns that they read."""
         super().__init__(tape, name)
         self._kind = TABLES[name].column("kind")
         self._names = [column for column in TABLES[name].arrow.names if column in words]
