@@ -21,12 +21,12 @@ import errno
 import os
 import re
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -277,7 +277,7 @@ def _end(db: duckdb.DuckDBPyConnection, spill_dir: contextlib.ExitStack) -> None
 class Database:
     """A DuckDB connection over some tapes. It creates a view or macro when a statement names it."""
 
-    _keeps: ClassVar[bool] = False  # the rows of views with few rows
+    _kept: Collection[str] = ()  # views whose rows are found once
 
     def __init__(
         self,
@@ -371,7 +371,7 @@ class Database:
                 self._db.execute(missing)
             elif missing is not None:
                 self._make_for(missing)
-                if self._keeps and missing.few:
+                if name in self._kept:
                     sql = f"CREATE TEMP TABLE {name} AS {missing.sql}"
                     self.evaluate(partial(self._db.execute, sql))
                 else:

@@ -1,35 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A database for the queries of one command: it finds once what several of them read."""
+"""A database for the queries of one command: it finds once what they read more than once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pagetape.asking import query
 from pagetape.asking.database import Database
+from pagetape.asking.only import Only
 from pagetape.asking.sequences import SEQUENCES
+from pagetape.asking.span import Span
 from pagetape.asking.tape_dataset import KindsDataset, TapeDataset
 from pagetape.schemas import Table
 from pagetape.schemas.tape import Tape
 
 
 class KeepingDatabase(Database):
-    """A database for several queries: it finds the rows of views with few rows once."""
-
-    _keeps = True
+    """A database for known queries: it finds the rows of views with few rows once, if a query names
+    them more than once, or several queries do."""
 
     def __init__(
         self,
         tapes: Sequence[Tape],
-        questions: Iterable[query.Query] = (),
+        questions: Sequence[query.Query],
         values: Mapping[str, Any] | None = None,
+        *,
+        span: Span | None = None,
+        only: Mapping[tuple[int, str], list[Only]] | None = None,
     ) -> None:
         """One pass over the events finds all kept rows that the `questions` read, with these values
-        of their parameters."""
-        super().__init__(tapes)
-        self._questions = [*questions]
-        self._make(sorted(query.words(self._questions) & SEQUENCES.keys()))
+        of their parameters. `span`, `only`: those of Database."""
+        super().__init__(tapes, span=span, only=only)
+        self._questions = questions
+        named = query.words(questions)
+        self._kept = {view.name for view in query.views() if view.few and named[view.name] > 1}
+        self._make(sorted(named.keys() & SEQUENCES.keys()))
         self._choose(values or {})
 
     def _dataset(self, tape: Tape, table: Table) -> TapeDataset:

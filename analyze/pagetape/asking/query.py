@@ -47,6 +47,7 @@ A parameter that is a number has a range; both limits are allowed.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -236,17 +237,17 @@ def views() -> tuple[Query, ...]:
     return tuple(_tree(_queries().joinpath("views"), ""))
 
 
-def words(questions: Iterable[Query], about: str = "") -> set[str]:
-    """The words of queries, and of the views that they name: all tables are among them. With
-    `about`, only those of queries and views that name it themselves."""
+def words(questions: Iterable[Query], about: str = "") -> Counter[str]:
+    """How often queries, and the views that they name, have each word: all tables are among them.
+    With `about`, only queries and views that name it themselves count."""
     texts = {view.name: view.sql for view in views()}
-    ahead, seen, found = [question.sql for question in questions], set[str](), set[str]()
+    ahead, seen, found = [question.sql for question in questions], set[str](), Counter[str]()
     while ahead:
-        named = {*re.findall(r"\w+", ahead.pop())}
+        named = Counter(re.findall(r"\w+", ahead.pop()))
         if not about or about in named:
-            found |= named
-        ahead += [texts[name] for name in (named - seen) & texts.keys()]
-        seen |= named
+            found += named
+        ahead += [texts[name] for name in (named.keys() - seen) & texts.keys()]
+        seen |= named.keys()
     return found
 
 

@@ -42,7 +42,8 @@ def _run(
     import duckdb
 
     from pagetape.asking import filters, needs
-    from pagetape.asking.database import Database, labels
+    from pagetape.asking.database import labels
+    from pagetape.asking.keeping_database import KeepingDatabase
     from pagetape.schemas.tape import Tape
     from pagetape.tapes import origin
 
@@ -50,7 +51,8 @@ def _run(
     origin.check_together(tapes)
     try:
         part = filters.part(q, tapes, values, wanted)
-        with Database(tapes, span=part.span, only=part.only) as db:
+        how: dict[str, Any] = {"span": part.span, "only": part.only}
+        with KeepingDatabase(tapes, [part.question], part.values, **how) as db:
             if form.arrow is not None:
                 _write_arrow(db, part, form, [*paths])
             found = db.run(part.question, part.values)
