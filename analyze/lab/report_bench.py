@@ -2,20 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each command on a tape costs: CPU seconds, events per CPU second, peak memory, rows.
 
-    report_bench.py [T.tape...] [--only NAME]... [--before PAGETAPE] [--repeat N]
+    report_bench.py [T.tape...] [--events N] [--only NAME]... [--before PAGETAPE] [--repeat N]
 
-Without a tape, it takes the bundled one.
+Without a tape, it takes the bundled one. With --events, the tapes are repeated in time until they
+have about N events (repeat.py), in a temporary directory.
 
 Every report is a command of its own, with --json; `diagnose`, `html`, `info`, `validate`, `replay`
 and `replay.single` (one run, no members) are measured beside them. Each command begins with an
-empty cache. With --before, another installed `pagetape` answers the same questions in turn, and
-the column `same` says whether its answer is equal. With --repeat, CPU seconds and memory are the
-medians of N. A command that takes more than the aims (10 CPU seconds, 1 GiB; html
-20 s) is listed under `over`. `repeat.py` makes long tapes.
+empty cache. The column `scans` is the CPU time beside that of one scan of all events, with all
+columns, by the same build: a figure that hardly depends on the machine and its load. With --before,
+another installed `pagetape` answers the same questions in turn, and the column `same` says whether
+its answer is equal. With --repeat, CPU seconds and memory are the medians of N. A command that
+takes more than the aims (10 CPU seconds, 1 GiB; html 20 s) is listed under `over`.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -26,6 +29,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import program
+from repeat import repeat
 
 from pagetape.asking import query
 from pagetape.schemas.tape import Tape
@@ -34,6 +38,14 @@ _BUNDLED = program.ROOT / "analyze/demo/pressure.tape"
 
 _CPU_S, _MIB = 10.0, 1024  # the most that a command may take, ...
 _CPU_S_OF = {"html": 20.0}  # ... and of a command that may take another time
+
+
+class Findings(NamedTuple):
+    """The rows of the table, and the commands that took too much or gave another answer."""
+
+    rows: list[list[Any]]
+    over: list[str]
+    differs: list[str]
 
 
 class Cost(NamedTuple):
@@ -45,13 +57,23 @@ class Cost(NamedTuple):
     status: int
 
 
-def cost(pagetape: Path, words: Sequence[object]) -> Cost:
+# A scan of all events, by the Python of a build.
+_SCAN = """
+import sys
+from pathlib import Path
+from pagetape.schemas.tape import Tape
+for _ in Tape(Path(sys.argv[1])).batches("event"):
+    pass
+"""
+
+
+def cost(program: Path, words: Sequence[object]) -> Cost:
     """Run a command to its end, with a cache of its own."""
     with TemporaryDirectory() as cache, TemporaryDirectory() as place:
         out = Path(place) / "answer"
         with out.open("wb") as stdout, (Path(place) / "errors").open("wb") as stderr:
             child = subprocess.Popen(
-                [pagetape, *map(str, words)],
+                [program, *map(str, words)],
                 stdout=stdout,
                 stderr=stderr,
                 env=os.environ | {"XDG_CACHE_HOME": cache},
@@ -105,41 +127,58 @@ def commands(tape: Path, only: Sequence[str], page: Path) -> Iterator[tuple[str,
     yield from ((name, words) for name, words in known.items() if not only or name in only)
 
 
-_FIGURES = ("CPU s", "M events/CPU s", "MiB")
+_FIGURES = ("CPU s", "scans", "M events/CPU s", "MiB")
 
 
-def _figures(found: Cost, events: int) -> list[float]:
-    return [round(found.cpu_s, 2), round(events / found.cpu_s / 1e6, 2), round(found.mib)]
+def _figures(found: Cost, scan: Cost, events: int) -> list[float]:
+    speed = round(events / found.cpu_s / 1e6, 2)
+    return [round(found.cpu_s, 2), round(found.cpu_s / scan.cpu_s, 2), speed, round(found.mib)]
+
+
+def measured(
+    tape: Path, given: argparse.Namespace, builds: Sequence[Path], found: Findings
+) -> None:
+    """Add the figures of the commands on one tape."""
+    events = Tape(tape).num_rows("event")
+    pythons = [build.parent / "python" for build in builds]
+    scans = costs(pythons, ["-c", _SCAN, tape], given.repeat)
+    with TemporaryDirectory() as place:
+        for name, words in commands(tape, given.only, Path(place) / "page.html"):
+            new, *others = costs(builds, words, given.repeat)
+            row = [tape.name, name, *_figures(new, scans[0], events), _rows(new)]
+            for old, scan in zip(others, scans[1:], strict=True):
+                same = _timeless(old) == _timeless(new)
+                row += [*_figures(old, scan, events), same]
+                if not same:
+                    found.differs.append(f"{tape.name} {name}")
+            program.say("\t".join(map(str, row)))
+            found.rows.append(row)
+            if new.cpu_s > _CPU_S_OF.get(name, _CPU_S) or new.mib > _MIB:
+                found.over.append(f"{tape.name} {name}")
 
 
 def main() -> int:
     parser = program.parser(__doc__)
     parser.add_argument("tapes", type=Path, nargs="*", default=[_BUNDLED])
+    parser.add_argument("--events", type=int, metavar="N")
+    parser.add_argument("--place", type=Path, metavar="DIR", help="where long tapes are made")
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
     parser.add_argument("--before", type=Path, metavar="PAGETAPE")
     parser.add_argument("--repeat", type=int, default=1, metavar="N")
     given = parser.parse_args()
     builds = [program.BIN / "pagetape", *([given.before] if given.before else [])]
-    rows, over, differs = [], [], []
-    for tape in given.tapes:
-        events = Tape(tape).num_rows("event")
-        with TemporaryDirectory() as place:
-            for name, words in commands(tape, given.only, Path(place) / "page.html"):
-                found, *others = costs(builds, words, given.repeat)
-                row = [tape.name, name, *_figures(found, events), _rows(found)]
-                for old in others:
-                    same = _timeless(old) == _timeless(found)
-                    row += [*_figures(old, events), same]
-                    if not same:
-                        differs.append(f"{tape.name} {name}")
-                program.say("\t".join(map(str, row)))
-                rows.append(row)
-                if found.cpu_s > _CPU_S_OF.get(name, _CPU_S) or found.mib > _MIB:
-                    over.append(f"{tape.name} {name}")
+    found = Findings([], [], [])
+    with TemporaryDirectory(dir=given.place) as place:
+        for tape in given.tapes:
+            long = Path(place) / tape.name
+            if given.events:
+                repeat(Tape(tape), long, given.events)
+            measured(long if given.events else tape, given, builds, found)
     columns = ["tape", "command", *_FIGURES, "rows"]
     columns += [*(f"before, {name}" for name in _FIGURES), "same"] if given.before else []
-    program.give({"commands": program.table(columns, rows), "over": over, "differs": differs})
-    return int(bool(differs))
+    table = program.table(columns, found.rows)
+    program.give({"commands": table, "over": found.over, "differs": found.differs})
+    return int(bool(found.differs))
 
 
 if __name__ == "__main__":
