@@ -87,6 +87,15 @@ boosted AS MATERIALIZED (
     ASOF LEFT JOIN raised AS r ON r.tape = b.tape AND r.node = b.node AND r.zone = b.zone AND r.ts < s.began
 ),
 
+-- Apart from the rows of `tried`, whose long structs an ASOF join would sort as well.
+boost_at AS MATERIALIZED (
+    SELECT f.number, b.node, b.zone, u.value, coalesce(r.nr, 0) - u.nr AS nr
+    FROM failed AS f
+    JOIN bound AS b USING (tape)
+    ASOF LEFT JOIN boosted AS u ON u.tape = b.tape AND u.node = b.node AND u.zone = b.zone AND u.ts <= f.ts
+    ASOF LEFT JOIN raised AS r ON r.tape = b.tape AND r.node = b.node AND r.zone = b.zone AND r.ts <= f.ts
+),
+
 home AS (
     SELECT tape, cpu, to_node AS node
     FROM node_distance
@@ -131,7 +140,7 @@ stated AS (
             'free': c.free_pages - greatest(coalesce(c.error_pages, c.widest_pages), 0)
             - if(t.rq['movable'], 0, t.cma) - t.reserved,
             'wmark_min': t.first.wmark_min,
-            'boost': least(t.boost, u.value + ((coalesce(r.nr, 0) - u.nr + 1) << t.m.pageblock_order)),
+            'boost': least(t.boost, a.value + ((a.nr + 1) << t.m.pageblock_order)),
             'lowmem_reserve': t.first.lowmem_reserve,
             'reserved_highatomic': 0::BIGINT,
             'free_highatomic': 0::BIGINT,
@@ -140,8 +149,7 @@ stated AS (
         } AS least
     FROM tried AS t
     LEFT JOIN free_at_failure AS c ON c.tape = t.tape AND c.node = t.node AND c.zone = t.zone AND c.ts = t.ts
-    ASOF LEFT JOIN boosted AS u ON u.tape = t.tape AND u.node = t.node AND u.zone = t.zone AND u.ts <= t.ts
-    ASOF LEFT JOIN raised AS r ON r.tape = t.tape AND r.node = t.node AND r.zone = t.zone AND r.ts <= t.ts
+    JOIN boost_at AS a ON a.number = t.number AND a.node = t.node AND a.zone = t.zone
     WHERE t.place <= t.rq['zone']
 ),
 
