@@ -146,8 +146,18 @@ class _Kept:
             while sum(size for size, _ in self._batches.values()) > _KEPT_ALL:
                 self._batches.popitem(last=False)
 
+    def clear(self) -> None:
+        with self._lock:
+            self._batches.clear()
+
 
 _kept = _Kept()
+
+
+def forget() -> None:
+    """Let go of all that is known about files: a recorder reads each of its tapes once."""
+    _known_sizes.clear()
+    _kept.clear()
 
 
 def _check_holes(handle: int, file_bytes: int) -> None:

@@ -15,12 +15,15 @@ from typing import Any
 import livetest
 import pytest
 
+from pagetape.recording import recorder
 from pagetape.recording.memory import Demand, Limit, Memory, fit
+from pagetape.schemas import table_file
 from pagetape.schemas.tape import Tape, TapeError
 
 Run = Callable[..., Any]
 
 MIB = 1 << 20
+DEMO = Path(__file__).parents[1] / "demo/server.tape"
 
 
 def demand(**given: Any) -> Demand:
@@ -118,6 +121,13 @@ def test_code_that_was_given_back_runs_again() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "True [1]\n"
+
+
+def test_a_recorder_keeps_nothing_of_a_tape_that_it_has_closed() -> None:
+    """A rotating one would otherwise grow with each of its tapes."""
+    assert "events in" in recorder._saved(DEMO)
+    assert not table_file._known_sizes
+    assert not table_file._kept._batches
 
 
 @pytest.mark.parametrize("rare", [True, False])

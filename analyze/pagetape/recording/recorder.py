@@ -22,6 +22,7 @@ from pagetape.recording.status import Status
 from pagetape.recording.tape_dir import TapeDir
 from pagetape.recording.watch import SIGNAL, Firing, Trigger, Watch
 from pagetape.recording.workload import Workload
+from pagetape.schemas import table_file
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import output
 from pagetape.tapes.loss import Loss
@@ -196,7 +197,14 @@ def _fly(session: Session, request: Request, seconds: float, memory: float) -> i
 
 
 def _saved(path: Path) -> str:
-    """One line about a tape that has all its rows."""
+    """One line about a tape that has all its rows. Nothing of it stays in memory."""
+    try:
+        return _line(path)
+    finally:
+        table_file.forget()
+
+
+def _line(path: Path) -> str:
     tape = Tape(path)
     # Not before: it loads the engine, and a recording should begin at once.
     from pagetape.tapes.info import flight, size, snapshots, spooled, summary
