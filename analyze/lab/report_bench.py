@@ -10,10 +10,10 @@ have about N events (repeat.py), in a temporary directory.
 Every report is a command of its own, with --json; `diagnose`, `html`, `info`, `validate`, `replay`
 and `replay.single` (one run, no members) are measured beside them. Each command begins with an
 empty cache. The column `scans` is the CPU time beside that of one scan of all events, with all
-columns, by the same build: a figure that hardly depends on the machine and its load. With --before,
-another installed `pagetape` answers the same questions in turn, and the column `same` says whether
-its answer is equal. With --repeat, CPU seconds and memory are the medians of N. A command that
-takes more than the aims (10 CPU seconds, 1 GiB; html 20 s) is listed under `over`.
+columns, by the same build just before it: it depends little on the machine and its load. With
+--before, another installed `pagetape` answers the same questions in turn, and the column `same`
+says whether its answer is equal. With --repeat, CPU seconds and memory are the medians of N. A
+command that takes more than the aims (10 CPU seconds, 1 GiB; html 20 s) is listed under `over`.
 """
 
 from __future__ import annotations
@@ -141,9 +141,9 @@ def measured(
     """Add the figures of the commands on one tape."""
     events = Tape(tape).num_rows("event")
     pythons = [build.parent / "python" for build in builds]
-    scans = costs(pythons, ["-c", _SCAN, tape], given.repeat)
     with TemporaryDirectory() as place:
         for name, words in commands(tape, given.only, Path(place) / "page.html"):
+            scans = costs(pythons, ["-c", _SCAN, tape], given.repeat)
             new, *others = costs(builds, words, given.repeat)
             row = [tape.name, name, *_figures(new, scans[0], events), _rows(new)]
             for old, scan in zip(others, scans[1:], strict=True):

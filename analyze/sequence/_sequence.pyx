@@ -514,16 +514,24 @@ cdef class ZoneFree:
 
 
 cdef event_details details_of(dict columns):
+    """As events_of()."""
     cdef event_details details
-    details.flags = <const uint8_t *>address(columns["flags"][1])
-    details.gfp_flags = <const uint32_t *>address(columns["gfp_flags"][1])
-    details.gfp_flags_valid = <const uint8_t *>address(columns["gfp_flags"][0])
-    details.fallback_order = <const uint8_t *>address(columns["fallback_order"][1])
-    details.fallback_order_valid = <const uint8_t *>address(columns["fallback_order"][0])
-    details.fallback_migratetype = <const uint8_t *>address(columns["fallback_migratetype"][1])
-    details.fallback_migratetype_valid = <const uint8_t *>address(columns["fallback_migratetype"][0])
-    details.change_ownership = <const uint8_t *>address(columns["change_ownership"][1])
-    details.change_ownership_valid = <const uint8_t *>address(columns["change_ownership"][0])
+    memset(&details, 0, sizeof(details))
+    for name, (valid, values) in columns.items():
+        if name == "flags":
+            details.flags = <const uint8_t *>address(values)
+        elif name == "gfp_flags":
+            details.gfp_flags = <const uint32_t *>address(values)
+            details.gfp_flags_valid = <const uint8_t *>address(valid)
+        elif name == "fallback_order":
+            details.fallback_order = <const uint8_t *>address(values)
+            details.fallback_order_valid = <const uint8_t *>address(valid)
+        elif name == "fallback_migratetype":
+            details.fallback_migratetype = <const uint8_t *>address(values)
+            details.fallback_migratetype_valid = <const uint8_t *>address(valid)
+        elif name == "change_ownership":
+            details.change_ownership = <const uint8_t *>address(values)
+            details.change_ownership_valid = <const uint8_t *>address(valid)
     return details
 
 

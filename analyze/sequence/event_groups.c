@@ -139,41 +139,44 @@ static bool is_recorder(const struct event_groups_choice *c, int32_t pid)
 	return false;
 }
 
+/* The values of an event that the columns at hand have; all others are 0. */
 static struct key key_of(const struct event_groups *g, const struct sequence_events *e,
 			 const struct event_details *d, size_t i)
 {
-	struct key key = {.pid = e->pid[i], .cpu = e->cpu[i], .kind = e->kind[i], .bits = USED};
+	struct key key = {.cpu = e->cpu[i], .kind = e->kind[i], .bits = USED};
 
+	if (e->pid)
+		key.pid = e->pid[i];
 	if (e->ts[i] >= g->choice.since && e->ts[i] <= g->choice.until)
 		key.bits |= PLAYED;
-	if (d->flags[i] & g->choice.interrupt)
+	if (d->flags && d->flags[i] & g->choice.interrupt)
 		key.bits |= INTERRUPT;
-	if (is_valid(e->page_order_valid, i)) {
+	if (e->page_order && is_valid(e->page_order_valid, i)) {
 		key.bits |= HAS_ORDER;
 		key.page_order = e->page_order[i];
 	}
-	if (is_valid(e->migratetype_valid, i)) {
+	if (e->migratetype && is_valid(e->migratetype_valid, i)) {
 		key.bits |= HAS_TYPE;
 		key.migratetype = e->migratetype[i];
 	}
 	if (key.kind == g->choice.extfrag) {
-		if (is_valid(d->fallback_order_valid, i)) {
+		if (d->fallback_order && is_valid(d->fallback_order_valid, i)) {
 			key.bits |= HAS_FALLBACK_ORDER;
 			key.values |= d->fallback_order[i];
 		}
-		if (is_valid(d->fallback_migratetype_valid, i)) {
+		if (d->fallback_migratetype && is_valid(d->fallback_migratetype_valid, i)) {
 			key.bits |= HAS_FALLBACK_TYPE;
 			key.values |= (uint32_t)d->fallback_migratetype[i] << 8;
 		}
-		if (is_valid(d->change_ownership_valid, i))
+		if (d->change_ownership && is_valid(d->change_ownership_valid, i))
 			key.bits |= d->change_ownership[i] ? HAS_OWNER | OWNER : HAS_OWNER;
 		return key;
 	}
-	if (is_valid(d->gfp_flags_valid, i)) {
+	if (d->gfp_flags && is_valid(d->gfp_flags_valid, i)) {
 		key.bits |= HAS_GFP;
 		key.values = d->gfp_flags[i];
 	}
-	if (is_valid(e->percpu_refill_valid, i))
+	if (e->percpu_refill && is_valid(e->percpu_refill_valid, i))
 		key.bits |= e->percpu_refill[i] ? HAS_REFILL | REFILL : HAS_REFILL;
 	return key;
 }
@@ -241,7 +244,7 @@ int event_groups_read(struct event_groups *g, const struct sequence_events *e,
 			return -ENOMEM;
 		group->events++;
 		group->runs += begins(g, group);
-		if (is_valid(e->pfn_valid, i))
+		if (!e->pfn || is_valid(e->pfn_valid, i))
 			continue;
 		if (!group->without_page++)
 			group->first_ts = e->ts[i];

@@ -44,6 +44,9 @@ def scans(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         ("report thp.failures", 1),
         ("report reclaim.min_free", 1),
         ("report extfrag.zones_over_time", 2),
+        ("report extfrag.types_over_time", 1),
+        ("report events.over_time", 1),
+        ("report pcp.by_cpu", 1),
     ],
 )
 def test_a_command_decodes_all_events_so_many_times(
@@ -55,3 +58,25 @@ def test_a_command_decodes_all_events_so_many_times(
     words = [str(tmp_path / word) if word == "page.html" else word for word in command.split()]
     assert cli.run([*words, str(PRESSURE)]) == 0
     assert len(scans) == nr
+
+
+@pytest.mark.parametrize(
+    ("command", "read"),
+    [
+        ("report pcp.by_cpu", "cpu kind page_order percpu_refill ts"),
+        ("report extfrag.by_task", "fallback_order flags kind migratetype pfn pid ts"),
+    ],
+)
+def test_a_report_with_one_pass_decodes_only_its_columns(
+    command: str, read: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[set[str]] = []
+    batches = Tape.batches
+
+    def noted(tape: Tape, name: str, columns: Any = None) -> Iterator[Any]:
+        asked.extend([{*columns}] if name == "event" and columns else [])
+        yield from batches(tape, name, columns)
+
+    monkeypatch.setattr(Tape, "batches", noted)
+    assert cli.run([*command.split(), str(PRESSURE)]) == 0
+    assert max(asked, key=len) == {*read.split()}

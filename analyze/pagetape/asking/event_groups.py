@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +35,12 @@ _NULL = (
     "page_order", "migratetype", "gfp_flags", "percpu_refill",
     "fallback_order", "fallback_migratetype", "change_ownership",
 )  # fmt: skip
+
+# The columns of `event` behind those columns of a group that it does not have by that name.
+_OF = {
+    "recorder": "pid", "in_interrupt": "flags", "runs": "pid",
+    "without_page": "pfn", "first_ts": "pfn", "last_ts": "pfn",
+}  # fmt: skip
 
 
 def _type(name: str) -> pa.DataType:
@@ -138,6 +144,12 @@ class EventGroups(Counted):
     names = tuple(column.name for column in _EVENT.columns)
     schema = pa.schema([(name, _type(name)) for name in (*_BITS, *_WIDTHS)])
     BEFORE_END = False
+
+    def reads(self, columns: list[str]) -> Collection[str]:
+        of_groups = {_OF.get(name, name) for name in columns}
+        return {"ts", "cpu", "kind", *(only.column for only in self.only), *of_groups} & {
+            *self.names
+        }
 
     def made(self, most: int) -> Any:
         tape = self.tape

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pagetape.asking import query
 from pagetape.asking.database import Database
+from pagetape.asking.event_groups import EventGroups
 from pagetape.asking.only import Only
+from pagetape.asking.rare_events import RareEvents
+from pagetape.asking.sequence_dataset import KeptDataset
 from pagetape.asking.sequences import SEQUENCES
 from pagetape.asking.span import Span
 from pagetape.asking.tape_dataset import KindsDataset, TapeDataset
@@ -37,6 +41,17 @@ class KeepingDatabase(Database):
         self._kept = {view.name for view in query.views() if view.few and named[view.name] > 1}
         self._make(sorted(named.keys() & SEQUENCES.keys()))
         self._choose(values or {})
+        for shared in self._shared:
+            self._note_sole(shared.members, named)
+
+    def _note_sole(self, members: Sequence[KeptDataset], named: Mapping[str, int]) -> None:
+        """Note whether the only kept rows of a tape are read by one scan."""
+        if len(members) != 1 or not isinstance(members[0], RareEvents | EventGroups):
+            return
+        (name,) = (name for name, kind in SEQUENCES.items() if type(members[0]) is kind)
+        views = [view.name for view in query.views() if re.search(rf"\b{name}\b", view.sql)]
+        often = [view for view in views if named[view] > 1 and view not in self._kept]
+        members[0].sole = named[name] == 1 and not often
 
     def _dataset(self, tape: Tape, table: Table) -> TapeDataset:
         if table.name == "event" or not table.kinds:

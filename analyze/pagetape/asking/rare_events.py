@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +28,9 @@ class RareEvents(KeptDataset):
 
     names = tuple(column.name for column in _EVENT.columns)
     schema = _EVENT.arrow
+
+    def reads(self, columns: list[str]) -> Collection[str]:
+        return {"ts", "kind", "pfn", *columns}
 
     def _begun(self, columns: list[str], most: int) -> Pass:  # noqa: ARG002
         return _Rare(columns, _near(self.tape))

@@ -7,7 +7,7 @@ Datasets of few rows share a pass: the events are decoded once for all that a co
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from threading import Lock
 from typing import Any, ClassVar, Protocol, TypeAlias
 from weakref import ref
@@ -144,21 +144,36 @@ class KeptDataset(SequenceDataset):
     """Rows of a pass that are kept for the next scan, unless they are many."""
 
     shared: SharedPass  # that it joined
+    sole: bool = False  # one scan reads the rows: only its columns are kept
 
     def __init__(self, tape: Tape, span: tuple[int, int]) -> None:
         super().__init__(tape, span)
         self._kept: tuple[ref[Tape], pa.Table | None] | None = None  # None: a pass of its own
+        self._asked: set[str] = set()  # columns
 
     @property
     def is_known(self) -> bool:
         """A shared pass over the tape has been made."""
-        return self._kept is not None and self._kept[0]() is self.tape
+        if self._kept is None or self._kept[0]() is not self.tape:
+            return False
+        rows = self._kept[1]
+        return rows is None or not self.sole or self._asked <= {*rows.column_names}
+
+    @property
+    def kept_names(self) -> list[str]:
+        """The columns of the kept rows."""
+        return [name for name in self.schema.names if not self.sole or name in self._asked]
+
+    def reads(self, columns: list[str]) -> Collection[str]:  # noqa: ARG002
+        """The columns of `event` that a pass needs for these columns of its rows."""
+        return self.names
 
     def keep(self, rows: pa.Table | None) -> None:
         """Keep the rows of a shared pass; None if it could not have them."""
         self._kept = ref(self.tape), rows
 
     def _found(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        self._asked.update(columns or self.schema.names[:1])
         self.shared.make(self)
         assert self._kept is not None
         rows = self._kept[1]
@@ -169,11 +184,12 @@ class KeptDataset(SequenceDataset):
 
     def begun_to_keep(self, most: int) -> Pass:
         """A pass whose rows are kept, in so many bytes."""
-        return self._begun(self.schema.names, most)
+        return self._begun(self.kept_names, most)
 
     def finished(self, made: Pass, parts: list[pa.RecordBatch]) -> pa.Table:  # noqa: ARG002
         """The rows of that pass, at its end."""
-        return pa.Table.from_batches(parts, self.schema)
+        schema = pa.schema([self.schema.field(name) for name in self.kept_names])
+        return pa.Table.from_batches(parts, schema)
 
 
 class _Keeper:
@@ -219,12 +235,12 @@ class SharedPass:
     """One pass over the events of a tape for all kept datasets that have joined by then."""
 
     def __init__(self) -> None:
-        self._members: list[KeptDataset] = []
+        self.members: list[KeptDataset] = []
         self.making: list[KeptDataset] = []  # the members whose rows the pass under way finds
         self._lock = Lock()  # scans of one query run at the same time
 
     def join(self, member: KeptDataset) -> None:
-        self._members.append(member)
+        self.members.append(member)
         member.shared = self
 
     def make(self, wanted: KeptDataset) -> None:
@@ -236,9 +252,9 @@ class SharedPass:
     def _make(self, tape: Tape) -> None:
         # Two passes need memory in proportion to the machine: pages in use, blocks of a count.
         most = query_memory.of_duckdb() // 2
-        self.making = [member for member in self._members if not member.is_known]
+        self.making = [member for member in self.members if not member.is_known]
         keepers = [_Keeper(member, most) for member in self.making]
-        names = sorted({name for keeper in keepers for name in keeper.of.names})
+        names = sorted({n for one in self.making for n in one.reads(one.kept_names)})
         for rows in filter(len, tape.batches("event", names)):
             reading = [keeper for keeper in keepers if not keeper.failed]
             if not reading:
