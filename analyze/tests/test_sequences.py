@@ -128,7 +128,7 @@ def test_each_use_and_each_run_is_that_of_a_loop_over_the_rows(rows: list[Row], 
 def test_counts_by_time_are_those_of_a_loop_over_the_rows(
     rows: list[Row], batch: int, interval_ms: int
 ) -> None:
-    sql = "FROM sequence_event_count WHERE $interval_ms > 0"
+    sql = "FROM sequence_event_count WHERE interval_ms = $interval_ms::BIGINT"
     question = replace(query.reports()["events.over_time"], sql=sql)
     with TemporaryDirectory() as place:
         later = [row | {"ts": row["ts"] * 700_000} for row in rows]
@@ -148,6 +148,11 @@ def test_counts_by_time_are_those_of_a_loop_over_the_rows(
                 assert found == wanted
             one = db.run(question, {"interval_ms": 1000}).objects()
             assert {row["interval"] for row in one} <= {0}
+            # Relations are read later than they are made.
+            both = [db.relation(question, {"interval_ms": ms}) for ms in (interval_ms, 1000)]
+            for relation, ms in zip(both, (interval_ms, 1000), strict=True):
+                rows_of = db.evaluate(relation.fetchall)
+                assert {row[1] for row in rows_of} == ({ms} if rows else set())
 
 
 @settings(max_examples=20, deadline=None)

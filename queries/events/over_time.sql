@@ -34,6 +34,7 @@ counted AS (
         sum(events)::BIGINT AS nr,
         sum(with_page)::BIGINT << coalesce(page_order, 0)::INTEGER AS pages
     FROM sequence_event_count
+    WHERE interval_ms = $interval_ms::BIGINT
     GROUP BY tape, at_interval, kind, page_order
 )
 

@@ -33,7 +33,7 @@ import pyarrow as pa
 
 from pagetape.answer import Answer
 from pagetape.asking import query, query_memory
-from pagetape.asking.event_groups import Counted, EventCounts
+from pagetape.asking.event_groups import Counted
 from pagetape.asking.only import Only
 from pagetape.asking.rare_events import RareEvents
 from pagetape.asking.sequence_dataset import KeptDataset, SequenceDataset, SharedPass
@@ -467,14 +467,7 @@ class Database:
         for parameter in question.parameters:
             parameter.check(chosen[parameter.name])
         self._make_for(question)
-        self._choose(chosen)
         return chosen
-
-    def _choose(self, values: Mapping[str, Any]) -> None:
-        """Note the parameters of a query that passes over the events need."""
-        for scanned in self._scanned:
-            if isinstance(scanned, EventCounts):
-                scanned.interval_ms = values.get("interval_ms", scanned.interval_ms)
 
     def relation(
         self, question: query.Query | str, values: Mapping[str, Any] | None = None

@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from pagetape import _sequence
 from pagetape.asking.only import Only
@@ -19,6 +21,7 @@ from pagetape.asking.sequence_dataset import (
     bitmap,
     values,
 )
+from pagetape.asking.tape_dataset import Scanner
 from pagetape.schemas import TABLES
 from pagetape.tapes import played_span
 
@@ -105,11 +108,12 @@ class Counted(KeptDataset):
 
 class EventCounts(Counted):
     """Events by interval, kind and order: query events.over_time. An interval may have several rows
-    of a kind and order."""
+    of a kind and order. The filter of a scan says how long an interval is: interval_ms = N."""
 
     names = ("ts", "pid", "kind", "pfn", "page_order")  # pid and pfn: of conditions
     schema = pa.schema(
         [
+            ("interval_ms", pa.int64()),
             ("interval", pa.uint64()),
             *((name, _EVENT.column(name).arrow.type) for name in ("kind", "page_order")),
             ("events", pa.uint64()),
@@ -118,6 +122,13 @@ class EventCounts(Counted):
     )
     interval_ms: int = 1000
     _kept_ms: int | None = None  # the interval of the rows that are kept
+
+    def scanner(
+        self, columns: list[str] | None = None, filter: ds.Expression | None = None
+    ) -> Scanner:
+        if wanted := re.search(r"\binterval_ms == (\d+)\b", str(filter)):
+            self.interval_ms = int(wanted[1])
+        return super().scanner(columns, filter)
 
     @property
     def is_known(self) -> bool:
@@ -135,7 +146,8 @@ class EventCounts(Counted):
     def room(self, rows: int) -> dict[str, pa.Buffer]:
         widths = {"interval": 8, "kind": 1, "page_order": 1, "events": 8, "with_page": 8}
         room = {name: values(rows, width) for name, width in widths.items()}
-        return room | {"page_order_valid": bitmap(rows)}
+        length = pa.repeat(pa.scalar(self.interval_ms, pa.int64()), rows)
+        return room | {"page_order_valid": bitmap(rows), "interval_ms": length.buffers()[1]}
 
 
 class EventGroups(Counted):

@@ -9,7 +9,7 @@ from typing import Any
 
 from pagetape.asking import query
 from pagetape.asking.database import Database
-from pagetape.asking.event_groups import EventGroups
+from pagetape.asking.event_groups import EventCounts, EventGroups
 from pagetape.asking.only import Only
 from pagetape.asking.rare_events import RareEvents
 from pagetape.asking.sequence_dataset import KeptDataset
@@ -40,9 +40,11 @@ class KeepingDatabase(Database):
         named = query.words(questions)
         self._kept = {view.name for view in query.views() if view.few and named[view.name] > 1}
         self._make(sorted(named.keys() & SEQUENCES.keys()))
-        self._choose(values or {})
         for shared in self._shared:
             self._note_sole(shared.members, named)
+            for member in shared.members:
+                if isinstance(member, EventCounts) and values:
+                    member.interval_ms = values.get("interval_ms", member.interval_ms)
 
     def _note_sole(self, members: Sequence[KeptDataset], named: Mapping[str, int]) -> None:
         """Note whether the only kept rows of a tape are read by one scan."""

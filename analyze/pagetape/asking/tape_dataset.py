@@ -50,7 +50,7 @@ def words_of(wanted: ds.Expression | None) -> set[str]:
     return set(re.findall(r"\w+", str(wanted)))
 
 
-class _Scanner:
+class Scanner:
     """One scan. pyarrow's own scanner would run the batches on its thread pool, where decoding,
     which uses the pool too, can wait for itself."""
 
@@ -74,7 +74,7 @@ class Dataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
         self,
         columns: list[str] | None = None,
         filter: ds.Expression | None = None,
-    ) -> _Scanner:
+    ) -> Scanner:
         """The rows that pass `filter`, with `columns` or all."""
         columns = self.schema.names if columns is None else columns
         words = words_of(filter)
@@ -82,7 +82,7 @@ class Dataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
         schema = pa.schema([self.schema.field(name) for name in columns])
         filtered = None if filter is None else self._filter(filter)
         batches = self._batches(read) if filter is None else self._filled(read, filter)
-        return _Scanner(schema, self._selected(batches, columns, filtered))
+        return Scanner(schema, self._selected(batches, columns, filtered))
 
     def _filter(self, wanted: ds.Expression) -> Filter:
         return lambda batch: batch.filter(wanted)
