@@ -157,7 +157,7 @@ class KeptDataset(SequenceDataset):
         if self._kept is None or self._kept[0]() is not self.tape:
             return False
         rows = self._kept[1]
-        return rows is None or not self.sole or self._asked <= {*rows.column_names}
+        return rows is None or {*self.kept_names} <= {*rows.column_names}
 
     @property
     def kept_names(self) -> list[str]:
@@ -240,6 +240,8 @@ class SharedPass:
         self._lock = Lock()  # scans of one query run at the same time
 
     def join(self, member: KeptDataset) -> None:
+        for other in self.members:
+            other.sole = False
         self.members.append(member)
         member.shared = self
 
