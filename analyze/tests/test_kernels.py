@@ -118,6 +118,32 @@ def test_without_a_release_the_row_that_fits_is_taken(
     assert "the kernel release is unknown" in said.err
 
 
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"version": "Linux version 7.3.4 (x) #1 SMP PREEMPT_RT Debian 7.3.4-1"},
+        {"version": "Linux version 4.19.0 (x) #1 SMP PREEMPT RT Debian 4.19.67-2"},
+        {"version": "Linux", "config": {"PREEMPT_RT": "y"}},
+    ],
+)
+def test_preempt_rt_is_played_by_no_rules_of_its_own(
+    recorded: Callable[..., Path], pagetape: Run, tmp_path: Path, facts: dict[str, Any]
+) -> None:
+    tape = Tape(recorded("6.12.19", "6.12.19"))
+    path = tmp_path / "rt.tape"
+    with Writer(path, tape.facts | facts) as out:
+        for name in tape.tables:
+            for batch in tape.batches(name):
+                out.write(name, batch)
+    for command in ("validate", "replay"):
+        said = pagetape(command, path)
+        assert said.status == 1 and said.err.count("\n") == 1
+        assert f"{path}: the kernel has PREEMPT_RT" in said.err and "--kernel" in said.err
+        assert pagetape(command, path, "--kernel", "6.12.19").status == 0
+    assert pagetape("info", path).status == 0
+    assert pagetape("report", "extfrag.by_migratetype", path).status == 0
+
+
 def test_a_what_if_says_why_its_kernel(
     recorded: Callable[..., Path], pagetape: Run, tmp_path: Path
 ) -> None:

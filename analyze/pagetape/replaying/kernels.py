@@ -50,6 +50,16 @@ class Own:
     note: str | None = None  # one line for the user, on stderr
 
 
+def check(tape: Tape, kernel: str) -> None:
+    """Raise TapeError if no row has the rules of the tape's kernel, and none is given."""
+    if kernel == "auto" and "replay" not in tape.facts and kernel_rows.is_preempt_rt(tape):
+        words = (
+            "the kernel has PREEMPT_RT, where tasks that hold a list's lock are preempted; no rules"
+            " of the model are made for that; reports work; --kernel plays it by other rules"
+        )
+        raise TapeError(errno.ENOTSUP, f"{tape.path}: {words}")
+
+
 def row(tape: Tape, kernel: str) -> str:
     """The row `kernel`, or that of the tape's own kernel for "auto"."""
     if kernel != "auto":

@@ -493,6 +493,7 @@ class Playback:
 
 def check(tape: Tape, run: Run) -> None:
     """Raise an error if the run cannot start, before any long step."""
+    kernels.check(tape, run.kernel)
     Source(tape).engine(run, kernels.unproven(tape))
 
 

@@ -182,6 +182,7 @@ def plan(path: Path, label: str, runs: Sequence[Run], members: int) -> Plan:
     failed = []
     for run in runs:
         try:
+            kernels.check(tape, run.kernel)
             source.engine(replace(run, reclaim="R0"))  # a bad policy has no mode
             run = in_mode(tape, run, run.reclaim)
             case = Case.of(tape, label, contents, run, members)

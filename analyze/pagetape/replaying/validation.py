@@ -152,6 +152,7 @@ def validate(
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Return the JSON object of `pagetape validate`; write the tape `out`, if any."""
+    kernels.check(tape, kernel)
     how: dict[str, Any] = {"replace": replace, "progress": progress}
     if kernel == "auto" and (own := kernels.unproven(tape)):
         first = kernels.First(tape, own.row)

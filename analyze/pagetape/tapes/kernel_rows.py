@@ -158,6 +158,12 @@ def release(tape: Tape) -> str | None:
     return debian[1] if debian else tape.facts.get("kernel")
 
 
+def is_preempt_rt(tape: Tape) -> bool:
+    """Whether the locks of the tape's kernel sleep; former patches call it PREEMPT RT."""
+    words = re.search(r"\bPREEMPT[_ ]RT\b", tape.facts.get("version") or "")
+    return bool(words) or (tape.facts.get("config") or {}).get("PREEMPT_RT") == "y"
+
+
 def of_release(text: str | None) -> str | None:
     """The row of a release; None without one, and before the oldest row."""
     release = number(text or "")
