@@ -34,7 +34,8 @@ def test_a_command_is_recorded_and_its_status_passed_on(tmp_path: Path, pagetape
     said = pagetape("record", "-o", out, "--", sys.executable, "-c", status)
     assert said.status == 3
     assert said.out == ""
-    preparing, began, saved = said.err.splitlines()
+    preparing, began, start, saved = said.err.splitlines()
+    assert start.startswith("pagetape: start snapshot: ")
     assert preparing.startswith(f"pagetape: Linux {os.uname().release}: preparing ")
     assert began.startswith("pagetape: recording since ") and "or Ctrl-C; at most " in began
     assert saved.startswith(f"{out}: ") and "lost: 0 events" in saved

@@ -78,9 +78,10 @@ class Status:
             self.say(f"pagetape: armed: {', '.join(self.armed)}")
 
     def started(self, how: str, why: str | None) -> None:
-        """The snapshot of the start is taken."""
-        kind = "exact" if how == "exact" else "from /proc"
-        self.say(f"pagetape: start snapshot: {kind}{f': {why}' if why else ''}")
+        """The snapshot of the start is taken; `why` it is not exact, if an exact one was wanted."""
+        if how == "exact" or why:
+            kind = "exact" if how == "exact" else f"from /proc: {why}"
+            self.say(f"pagetape: start snapshot: {kind}")
 
     def fired(self, firing: Firing) -> None:
         """A trigger has fired; its tape follows."""
