@@ -151,7 +151,7 @@ static bool is_own(const struct last_zone *last)
 	return !has_pcp_lock() || pcp_is_locked(last);
 }
 
-static int refill(__u64 page, __u32 order, __u32 type)
+static __always_inline int refill(__u64 page, __u32 order, __u32 type)
 {
 	struct last_zone *last;
 	__u64 list, next = 0;

@@ -54,6 +54,8 @@ static int load(struct printed *p, const struct snapshot *s, const struct printe
 	if (!map || bpf_map__set_initial_value(map, &constants, sizeof(constants)) ||
 	    share(p, s, "places") || share(p, s, "percpu_offset"))
 		return fail(err, ENOTSUP, "libbpf does not know the constants of the programs");
+	bpf_map__set_max_entries(bpf_object__find_map_by_name(p->object, "last_zones"),
+				 NR_LAST * s->control->nr_cpus);
 	bpf_object__for_each_program(program, p->object)
 		bpf_program__set_autoload(program, is_wanted(program, wanted));
 	ret = bpf_object__load(p->object);

@@ -26,6 +26,7 @@ enum {
 	SNAPSHOT_VMCOREINFO_SIZE = 4132, /* note header, "VMCOREINFO", one page */
 	SNAPSHOT_PAGE_BYTES = 64,        /* of struct page: its links, order and type lie in them */
 	SNAPSHOT_NO_SECTION = 0xffffffff,
+	NR_LAST = 2, /* entries of the map last_zones for each CPU */
 };
 
 /* Where a field lies in its struct. Size 0: this kernel has no such field. */

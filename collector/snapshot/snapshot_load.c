@@ -291,6 +291,13 @@ uint32_t snapshot_sections(const struct control *c, const struct zone_place *pla
 			  (place->start_pfn >> c->section_shift) + 1);
 }
 
+static void size_cpu_maps(struct snapshot *s, uint32_t cpus)
+{
+	bpf_map__set_max_entries(bpf_object__find_map_by_name(s->object, "percpu_offset"), cpus);
+	bpf_map__set_max_entries(bpf_object__find_map_by_name(s->object, "last_zones"),
+				 NR_LAST * cpus);
+}
+
 /* First load: finds the map sizes of the second load. */
 static int find_sizes(struct snapshot *s, struct control *found, struct sizes *sizes, char *log,
 		      struct error *err)
@@ -302,8 +309,7 @@ static int find_sizes(struct snapshot *s, struct control *found, struct sizes *s
 		return ret;
 	bpf_object__for_each_program(program, s->object)
 		bpf_program__set_autoload(program, is_first_load(program));
-	bpf_map__set_max_entries(bpf_object__find_map_by_name(s->object, "percpu_offset"),
-				 (uint32_t)libbpf_num_possible_cpus());
+	size_cpu_maps(s, (uint32_t)libbpf_num_possible_cpus());
 	ret = load_object(s, log, err);
 	if (ret)
 		return ret;
@@ -456,8 +462,7 @@ static int load(struct snapshot *s, const struct control *found, const struct si
 	if (ret)
 		return ret;
 	choose_programs(s);
-	bpf_map__set_max_entries(bpf_object__find_map_by_name(s->object, "percpu_offset"),
-				 found->nr_cpus);
+	size_cpu_maps(s, found->nr_cpus);
 	bpf_map__set_max_entries(find_map(s, ZONES), found->nr_zones);
 	bpf_map__set_max_entries(find_map(s, PCPS), found->nr_zones * found->nr_cpus);
 	bpf_map__set_max_entries(find_map(s, SECTIONS), sizes->sections);

@@ -35,16 +35,12 @@ struct last_zone {
 	__u64 zone, pcp, stat;
 	__u32 node, zone_number; /* as on a tape */
 	int count;               /* printed.bpf.c: of the PCP, after the last page of a drain */
-};
+} __attribute__((aligned(64)));
 
-enum { LAST_FREE, LAST_STAMP, NR_LAST };
+/* Entry: CPU * NR_LAST + which. The verifier puts the look into such a map in line. */
+enum last_which { LAST_FREE, LAST_STAMP };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, NR_LAST);
-	__type(key, __u32);
-	__type(value, struct last_zone);
-} last_zones SEC(".maps");
+MAPPED_ARRAY(last_zones, NR_LAST, struct last_zone);
 
 struct page_search {
 	struct last_zone *found;
@@ -77,17 +73,26 @@ static long is_zone_of(__u32 z, struct page_search *search)
 	return 1;
 }
 
-/* The zone of a page, given as the address of its struct page; NULL: unknown. */
-static struct last_zone *find_last_zone(__u32 which, __u64 page, __u64 vmemmap, __u32 nr_zones)
+static bool is_in(const struct last_zone *last, __u64 page)
 {
-	struct last_zone *last = bpf_map_lookup_elem(&last_zones, &which);
-	struct page_search search = {last, vmemmap, page};
+	return page - last->first < last->end - last->first;
+}
 
-	if (!last)
-		return NULL;
-	if (page - last->first >= last->end - last->first)
+/* The zone of a page, given as the address of its struct page; NULL: unknown. */
+static __always_inline struct last_zone *find_last_zone(enum last_which which, __u64 page,
+							__u64 vmemmap, __u32 nr_zones)
+{
+	__u32 i = bpf_get_smp_processor_id() * NR_LAST + which;
+	struct last_zone *last = bpf_map_lookup_elem(&last_zones, &i);
+
+	if (last && !is_in(last, page)) {
+		struct page_search search = {last, vmemmap, page};
+
 		bpf_loop(nr_zones, is_zone_of, &search, 0);
-	return page - last->first < last->end - last->first ? last : NULL;
+		if (!is_in(last, page))
+			return NULL;
+	}
+	return last;
 }
 
 /* Kernels up to 5.19 have no such lock. */

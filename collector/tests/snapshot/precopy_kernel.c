@@ -494,8 +494,6 @@ static void pass_time(uint64_t ns)
 
 void *host_element(const void *map, uint32_t i)
 {
-	if (map == &last_zones) /* a map by CPU */
-		i = bpf_get_smp_processor_id();
 	for (int m = 0; m < sim.nr_maps; m++) {
 		if (sim.maps[m].map != map)
 			continue;
@@ -949,7 +947,7 @@ static void make_maps(void)
 	make_map(&claims, sizeof(struct claim), control.max_claims, CLAIMS);
 	control.max_segments = 8 * lists + (1 << 14);
 	make_map(&segments, sizeof(struct segment), control.max_segments, SEGMENTS);
-	make_map(&last_zones, sizeof(struct last_zone), o->cpus, NR_MAPS);
+	make_map(&last_zones, sizeof(struct last_zone), NR_LAST * o->cpus, NR_MAPS);
 	offset = make_map(&percpu_offset, sizeof(__u64), o->cpus, NR_MAPS);
 	for (uint32_t i = 0; i < (FIRST_PFN >> SECTION_SHIFT) + nr_sections; i++)
 		first[i] = i < FIRST_PFN >> SECTION_SHIFT
