@@ -30,6 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -88,15 +89,18 @@ def overwritten_ring(seconds: float) -> Result:
         instance.rmdir()
 
 
-def recorded(events: str, seconds: float, *load: str) -> Result:
+def recorded(events: str, seconds: float, *load: str, stamps: str = "auto") -> Result:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
         tape = f"{directory}/bench.tape"
         start = time.monotonic()
-        command = [PAGETAPE, "record", "--events", events, "-o", tape, "--"]
+        command = [PAGETAPE, "record", "--events", events, "--stamps", stamps, "-o", tape, "--"]
         result = run([*command, *STORM, str(seconds), *load])
         result["around_s"] = time.monotonic() - start - seconds
+        with zipfile.ZipFile(tape) as file:
+            sizes = {entry.filename: entry.compress_size for entry in file.infolist()}
         return result | {
-            "info": json.loads(subprocess.check_output([PAGETAPE, "info", tape, "--json"]))
+            "info": json.loads(subprocess.check_output([PAGETAPE, "info", tape, "--json"])),
+            "stamp_bytes": sizes.get("stamp.arrow", 0),
         }
 
 

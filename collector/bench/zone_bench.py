@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the event set zone costs a load, beside no tracing and the set page.
+"""What the event set zone costs a load, beside no tracing and the set page; what stamps add.
 
-    zone_bench.py [--minutes M] [--seconds S] [--load NAME]...
+    zone_bench.py [--minutes M] [--seconds S] [--load NAME]... [--stamps]
 
 Three loads of storm.py: a storm that fits on the per-CPU lists; one that takes pages on one CPU and
 frees them on another, so that each passes the lists; and one under pressure, whose pages of files
@@ -13,6 +13,10 @@ per fault within the round.
 Prints one JSON object: for each load the mean of the rounds with its 95 % confidence interval
 (bootstrap). `zone_to_page` is the cost of `zone` as a share of the cost of `page`, of the means;
 its interval resamples whole rounds. Aim: 3 % for the storms (zone_percent).
+
+--stamps: rounds compare each set with stamps and without. Prints the medians of the CPU time that
+stamps add, in points of the untraced time per fault (aim: 1 in `fits`, 2 in `crosses`), and of
+their bytes on the tape, in percent of the other bytes (aim: 5).
 """
 
 import argparse
@@ -100,6 +104,36 @@ def words(found: Sequence[float], digits: int) -> str:
     return f"{value} [{low} to {high}]"
 
 
+def measure_stamps(seconds: float, number: int, load: Sequence[str]) -> Result:
+    """A round: the points and bytes that stamps add to each set."""
+    base = untraced(seconds, *load)["cpu_ns_per_fault"]
+    result: Result = {"untraced_ns": base}
+    ways = ("off", "on") if number % 2 else ("on", "off")
+    for name in SETS:
+        found = {way: recorded(name, seconds, *load, stamps=way) for way in ways}
+        cpu = {way: one["cpu_ns_per_fault"] for way, one in found.items()}
+        info, size = found["on"]["info"], found["on"]["stamp_bytes"]
+        result[f"{name} points"] = 100 * (cpu["on"] - cpu["off"]) / base
+        result[f"{name} bytes"] = 100 * size / (info["bytes"] - size)
+        result[f"{name} events"] = info["stored"] / max(info["stamps"], 1)
+    return result
+
+
+def median(name: str) -> Callable[[Sequence[Result]], float]:
+    return lambda rounds: statistics.median(one[name] for one in rounds)
+
+
+def row_of_stamps(load: str, rounds: Sequence[Result]) -> dict[str, Any]:
+    """What stamps add to a load, with 95 % intervals of the medians."""
+    found: dict[str, Any] = {"load": load, "rounds": len(rounds)}
+    found["untraced, ns a fault"] = median("untraced_ns")(rounds)
+    for name in SETS:
+        found[f"{name}, points more"] = words(interval(rounds, median(f"{name} points")), 1)
+        found[f"{name}, bytes, % more"] = words(interval(rounds, median(f"{name} bytes")), 1)
+        found[f"{name}, events a stamp"] = round(median(f"{name} events")(rounds))
+    return found
+
+
 def row(load: str, rounds: Sequence[Result]) -> dict[str, Any]:
     """The figures of a load."""
     found: dict[str, Any] = {"load": load, "rounds": len(rounds)}
@@ -119,9 +153,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What the event set zone costs.")
     parser.add_argument("--minutes", type=float, default=4)
     parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--stamps", action="store_true")
     loads: dict[str, list[str]] = {"fits": ["1"], "crosses": ["16", "cross"], "pressed": []}
     parser.add_argument("--load", action="append", choices=loads)
     args = parser.parse_args()
+    one_round, as_row = (measure_stamps, row_of_stamps) if args.stamps else (measure, row)
     rounds: dict[str, list[Result]] = {name: [] for name in args.load or loads}
     until = time.monotonic() + 60 * args.minutes
     with contextlib.ExitStack() as stack:
@@ -130,8 +166,8 @@ def main() -> None:
             loads["pressed"] = [str(_PRESSED_MIB), str(group)]
         while time.monotonic() < until or not all(rounds.values()):
             name = min(rounds, key=lambda name: len(rounds[name]))
-            rounds[name].append(measure(args.seconds, len(rounds[name]), loads[name]))
-    print(json.dumps({"loads": [row(name, those) for name, those in rounds.items()]}))
+            rounds[name].append(one_round(args.seconds, len(rounds[name]), loads[name]))
+    print(json.dumps({"loads": [as_row(name, those) for name, those in rounds.items()]}))
 
 
 if __name__ == "__main__":
