@@ -139,7 +139,7 @@ static void read_task(struct text_line *line, const char *begin, const char *end
 	uint64_t pid;
 
 	end = trim(begin, end);
-	if (end > begin && end[-1] == ')') { /* "(  24665)", the process */
+	if (begin && end > begin && end[-1] == ')') { /* "(  24665)", the process */
 		const char *open = memrchr(begin, '(', (size_t)(end - begin));
 
 		end = open ? trim(begin, open) : end;
