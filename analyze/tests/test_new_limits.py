@@ -81,6 +81,35 @@ def test_without_events_the_samples_have_the_marks_and_reserves(tmp_path: Path) 
     assert rows == [(60, "NORMAL", "wmark_low", 100), (60, "NORMAL", "lowmem_reserve", 9)]
 
 
+def stamped(ts: int, at: int, low: int, zone: str = "NORMAL") -> dict[str, Any]:
+    numbers = ("reclaim_active", "boosted_watermark", "free", "vm_stat_diff", "boost")
+    marks = {"wmark_min": low - 1, "wmark_low": low, "wmark_high": low + 1}
+    others = {"kind": "refill", **RAN, **dict.fromkeys(numbers, 0)}
+    return {"ts": ts, "at": at, **others, **marks, "zone": zone}
+
+
+def test_a_stamp_with_other_marks_is_the_moment_of_the_change(tmp_path: Path) -> None:
+    rows = found(
+        tmp_path / "t.tape",
+        "6.12.1",
+        stamp=[
+            stamped(1 * S, 10, 100),
+            stamped(2 * S, 20, 7, "DMA"),
+            stamped(3 * S, 30, 100),
+            stamped(4 * S, 40, 200),
+            stamped(5 * S, 50, 200),
+        ],
+        parameter=[sampled(6 * S, 60, "wmark_low", 200), sampled(6 * S, 60, "managed", 5)],
+    )
+    assert rows == [
+        (40, "NORMAL", "wmark_min", 199),
+        (40, "NORMAL", "wmark_low", 200),
+        (40, "NORMAL", "wmark_high", 201),
+        (40, "NORMAL", "wmark_low", 200),
+        (40, "NORMAL", "managed", 5),
+    ]
+
+
 def test_rows_without_a_zone_are_no_limits(tmp_path: Path) -> None:
     rows = found(
         tmp_path / "t.tape",

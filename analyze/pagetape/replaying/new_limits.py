@@ -3,7 +3,8 @@
 
 Plugged memory and writes to sysctls change them. The table `parameter` has their values at the next
 sample, up to a second later. Since 6.15 the kernel has an event when it sets watermarks, in
-`reclaim`: that is also the moment of the changes that the next sample shows.
+`reclaim`; before, the next stamp of the zone shows them. That is also the moment of the changes
+that the next sample shows.
 """
 
 from bisect import bisect_right
@@ -73,17 +74,29 @@ def _of_sample(row: dict[str, Any], at: int) -> dict[str, Any]:
     return _row(at, zone, name, row["value"])
 
 
+def _stamped(tape: Tape) -> Iterator[dict[str, Any]]:
+    """The stamps with other watermarks than the stamp of their zone before."""
+    stamps = tape.table("stamp").select(["ts", "at", "node", "zone", *_MARKS[:3]])
+    for zone in stamps.group_by(["node", "zone"]).aggregate([]).to_pylist():
+        of_zone = stamps.filter(
+            pc.and_(*(pc.equal(stamps[name], value) for name, value in zone.items()))
+        )
+        changed = [pc.not_equal(of_zone[n][1:], of_zone[n][:-1]) for n in _MARKS[:3]]
+        yield from of_zone[1:].filter(pc.or_(pc.or_(*changed[:2]), changed[2])).to_pylist()
+
+
 def _found(tape: Tape) -> pa.Table:
     set_at: dict[Zone, list[tuple[int, int]]] = defaultdict(list)  # time and row of `event`
     out = []
-    for row in _rows(tape, "reclaim", "kind", ["setup_wmarks"]):
+    events = list(_rows(tape, "reclaim", "kind", ["setup_wmarks"]))
+    for row in events or _stamped(tape):
         if not _is_of_zone(row):
             continue
         zone = row["node"], row["zone"]
         set_at[zone].append((row["ts"], row["at"]))
-        out += [_row(row["at"], zone, n, row[n]) for n in _MARKS if row[n] is not None]
+        out += [_row(row["at"], zone, n, row[n]) for n in _MARKS if row.get(n) is not None]
     before: dict[tuple[Any, ...], int] = {}  # times of the samples that changed a value last
-    sampled = _sampled(marks=not set_at and _has_plain_marks(tape))
+    sampled = _sampled(marks=not events and _has_plain_marks(tape))
     for row in _rows(tape, "parameter", "name", sampled):
         if row["name"] != _FRACTION and not _is_of_zone(row):
             continue
