@@ -12,7 +12,7 @@
 --   gaps            BIGINT     Number of gaps.
 --   lost            BIGINT     Events lost, by the gaps or, if a gap is uncounted, by the ring.
 --   gap_ms          DOUBLE     Total duration of the gaps whose two ends are known, in ms.
---   read            BIGINT     Events read from the ring.
+--   read            BIGINT     Events read from the ring, stamps among them.
 --   overrun         BIGINT     Events overwritten before they were read.
 --   commit_overrun  BIGINT     Events lost to nested writers.
 --   dropped         BIGINT     Events dropped by a full ring.

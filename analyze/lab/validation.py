@@ -25,8 +25,9 @@ from typing import Any
 
 import guest
 import program
-from fidelity import HERE, hogging
+from fidelity import HERE
 from program import BIN, say, table
+from programs import hogging
 
 from pagetape.ab.plan import Plan
 from pagetape.ab.result import Result, cells

@@ -14,7 +14,7 @@ from typing import Any
 import livetest
 import pytest
 
-from pagetape.recording import frees, service
+from pagetape.recording import printed, service
 from pagetape.schemas.tape import Tape
 
 Run = Callable[..., Any]
@@ -147,7 +147,7 @@ def test_a_recording_works_within_the_sandbox_of_the_unit(
     unit = pagetape("install-service", "--print", "--", *given).out
     (places,) = setting(unit, "ReadWritePaths")
     writes = " ".join(place.removeprefix("-") for place in places.split())
-    switch = frees._top_switch()
+    switch = printed._top_switch()
     before = switch and switch.read_text()
     names = setting(unit, "CapabilityBoundingSet")[0].lower().split()
     few = ",".join(["-all", *(f"+{name.removeprefix('cap_')}" for name in names)])
