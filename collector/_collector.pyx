@@ -36,7 +36,6 @@ class CollectorError(OSError):
 
 Refused = CollectorError
 
-
 cdef object text(const char *s):
     return s.decode(errors="replace") if s else None
 

@@ -47,6 +47,8 @@ LINES = {
     "diagnose": ["diagnose", "T"],
     "replay": ["replay", "T", "--ensemble", "2", "-o", "OUT"],
     "validate": ["validate", "T"],
+    "explain": ["explain", "T"],
+    "gfp": ["gfp", "0x2084020"],
     "policies": ["policies"],
     "kernels": ["kernels"],
     "compare": ["compare", "T", "T", "--ensemble", "2"],

@@ -153,13 +153,13 @@ def test_ab_predicts_in_the_mode_of_the_tier(
 ) -> None:
     switch = Switch("x", "x", "", ("fallbacks",), ("always", "lowzone"), "nofragment:mode={value}")
     modes = []
-    play = predict.ensemble.play
+    made_of = predict.ensemble.Members
 
-    def seen(source: Any, runs: Any, *given: Any, **more: Any) -> Any:
-        modes.extend(run.reclaim for run in runs.values())
-        return play(source, runs, *given, **more)
+    def seen(source: Any, name: str, run: Any, *given: Any, **more: Any) -> Any:
+        modes.append(run.reclaim)
+        return made_of(source, name, run, *given, **more)
 
-    monkeypatch.setattr(predict.ensemble, "play", seen)
+    monkeypatch.setattr(predict.ensemble, "Members", seen)
     assert predict.predict(switch, [reclaimed], value, False, 2, progress)
     mode = "R1" if value == "always" else "R0"
     assert set(modes) == {mode} and switch.reclaim(value, "") == mode

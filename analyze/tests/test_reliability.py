@@ -146,6 +146,8 @@ def test_every_reading_command_is_tried() -> None:
         "top",
         "doctor",
         "install-service",
+        "explain",  # fuzz_messages
+        "gfp",
     }  # they read no tape of others
     assert names == set(trial.cli.COMMANDS) - live - {"policies", "kernels"}
 
