@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turn C headers into the declarations that a Cython binding includes.
 
-Usage: generate_pxi.py OUT.pxi DIR[:DIR...] HEADER... [NAME=ALIAS...] [STRUCT()...]
+Usage: generate_pxi.py OUT.pxi DIR[:DIR...] HEADER... [NAME=ALIAS...]
 
 Run by meson, for which OUT.d names what it reads; needs nothing but the standard library. A header
 is named as the binding includes it, below one of the directories; those that it includes come with
 it. Declarations have the names of C or their aliases; a struct with the name of a function is
 NAME_c. The headers have the form of this tree. Macros, members without a name, and what has a type
-of a library are left out. STRUCT() asks for a function STRUCT_of(dict): a struct whose numbers
-and pointers are those of the dict, or 0; the binding defines address(), the pointer of a value.
+of a library are left out.
 """
 
 import os
@@ -106,18 +105,6 @@ class Words:
             found += [self._variable(each) for each in (first, *(f"{of} {name}" for name in more))]
         return [member for member in found if member] or ["pass"]
 
-    def filled(self, tag: str, body: str) -> list[str]:
-        """The function that makes a struct of a dict."""
-        lines = [f"cdef {self._tags[tag]} {tag}_of(dict given) except *:"]
-        lines += [f"cdef {self._tags[tag]} out", "memset(&out, 0, sizeof(out))"]
-        for member in self._members(body):
-            of, _, name = member.rpartition(" ")
-            if of.endswith("*") and name.isidentifier():
-                lines.append(f'out.{name} = <{of}>address(given.get("{name}"))')
-            elif of in _INTEGERS | {"bint", "size_t"}:
-                lines.append(f'out.{name} = given.get("{name}", 0)')
-        return [*lines, "return out"]
-
     def lines(self, head: str, body: str) -> list[str]:
         """One declaration."""
         if (m := _TAG.fullmatch(head)) and m[1] == "struct":
@@ -163,7 +150,6 @@ def main(out: Path, directories: list[Path], given: list[str]) -> None:
     found = [piece for those in headers.values() for piece in those]
     words = Words(found, aliases)
     text = ["# Generated from C headers. Do not edit.", "from libc.stddef cimport size_t"]
-    text += ["from libc.string cimport memset"]
     text += [f"from libc.stdint cimport {', '.join(sorted(_INTEGERS))}", "cdef extern from *:"]
     for tag, whole in structs(found).items():
         text += [f"    struct {words.tag(tag)}" + ("" if whole else ": pass")]
@@ -172,9 +158,6 @@ def main(out: Path, directories: list[Path], given: list[str]) -> None:
         for head, body in dict.fromkeys(those):
             first, *members = words.lines(head, body) or ["pass"]
             text += [f"    {first}", *(f"        {member}" for member in members)]
-    for tag, body in ((head.removeprefix("struct "), body) for head, body in found if body):
-        if f"{tag}()" in given:
-            text.append("\n    ".join(words.filled(tag, body)))
     out.write_text("\n".join(text) + "\n")
     out.with_suffix(".d").write_text(f"{out}: {' '.join(map(str, paths.values()))}\n")
 

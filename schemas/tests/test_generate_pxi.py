@@ -52,7 +52,7 @@ def generated(tmp_path: Path) -> str:
     (tmp_path / "room/point.h").write_text(HEADER)
     (tmp_path / "room/base.h").write_text("typedef uint32_t frame_nr;\n")
     out = tmp_path / "out.pxi"
-    words = ["room/point.h", "points=all_points", "point()"]
+    words = ["room/point.h", "points=all_points"]
     subprocess.run([sys.executable, GENERATE, out, tmp_path, *words], check=True)
     read = f"{out}: {tmp_path / 'room/base.h'} {tmp_path / 'room/point.h'}\n"
     assert (tmp_path / "out.d").read_text() == read
@@ -85,11 +85,3 @@ def test_what_cython_cannot_have_is_left_out(generated: str, name: str) -> None:
     assert f" {name}" not in generated.replace("cdef extern from", "").replace(
         "# Generated from", ""
     )
-
-
-def test_a_struct_is_made_from_a_dict(generated: str) -> None:
-    made = generated.partition("cdef point point_of(dict given) except *:\n")[2]
-    assert '    out.x = given.get("x", 0)\n' in made
-    assert '    out.next = <opaque *>address(given.get("next"))\n' in made
-    assert "names" not in made and "call" not in made
-    assert made.endswith("    return out\n")
