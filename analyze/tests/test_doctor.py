@@ -89,7 +89,7 @@ def test_capabilities_do_instead_of_root(tmp_path: Path, capabilities: tuple[str
     record = [*PAGETAPE, "record", "-o", out, "--duration", "0.2"]
     command = [*livetest.as_nobody("dac_override", *capabilities), *record]
     done = subprocess.run(command, capture_output=True, text=True, cwd="/")
-    assert (done.returncode, done.stderr.count("\n")) == (0, 2), done.stderr
+    assert (done.returncode, done.stderr.count("\n")) == (0, 3), done.stderr
     tape = Tape(out)
     assert tape.num_rows("event") > 0
     (start, _) = tape.table("snapshot").to_pylist()

@@ -55,9 +55,10 @@ class Moments:
     def add(self, ts: int, texts: Texts, readings: list[Reading], *, last: bool = False) -> None:
         """One moment: the texts of a snapshot, and the rows of a sample.
 
-        Beyond the largest number of a snapshot, only the last moment has one.
+        Beyond the largest number of a snapshot, only the last moment has one. A reading of sysctls
+        alone is no snapshot: it has no texts.
         """
-        if last or self._next < _MOST:
+        if texts and (last or self._next < _MOST):
             state = Snapshot.take(_Files(texts), "", self._next, ts)
             self._next += 1
             for name, rows in state.rows.items():

@@ -153,10 +153,10 @@ static void rows_out_of_order_are_refused(void)
 
 int main(void)
 {
-	a_stamp_shows_that_reclaim_has_begun();
-	a_stamp_shows_the_scale_of_a_refill();
-	a_stamp_parts_refills();
-	a_list_with_fewer_pages_drains_as_much_later();
-	rows_out_of_order_are_refused();
-	return 0;
+	test(a_stamp_shows_that_reclaim_has_begun);
+	test(a_stamp_shows_the_scale_of_a_refill);
+	test(a_stamp_parts_refills);
+	test(a_list_with_fewer_pages_drains_as_much_later);
+	test(rows_out_of_order_are_refused);
+	return check_done();
 }
