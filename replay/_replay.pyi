@@ -264,7 +264,8 @@ class Hindsight:
 
     def __init__(self, kernel: str, **given: Unpack[HindsightOptions]) -> None: ...
     def load(self, table: str, batch: object) -> None:
-        """Rows of snapshot 0: zone, pcp, free_area, pageblock, block_guess; all of compaction."""
+        """Rows of snapshot 0: zone, pcp, free_area, block_count, pageblock, block_guess; all of
+        compaction."""
     def preview(self, batch: object) -> None:
         """Before the first feed(): every batch of `event`, in tape order."""
     def feed(self, batch: object) -> None:
@@ -280,8 +281,9 @@ class Hindsight:
     @property
     def coverage(self) -> dict[str, int]:
         """free_blocks, free_pages, pcp_pages and pageblocks of the start, each also with
-        `_proven`: those that events prove; contradictions: pages whose first event disagrees
-        with the snapshot."""
+        `_proven`: those that events prove; free_blocks_guessed: free blocks of which the snapshot
+        has only the number and no event shows a page, so that their place is a guess;
+        contradictions: pages whose first event disagrees with the snapshot."""
 
 class RecordedCounts:
     """Counts of a recording's events, as event_count and huge_request have those of a model: feed()

@@ -74,7 +74,8 @@ cdef class Hindsight:
         cdef const hindsight_coverage_c *c = hindsight_coverage(self.c)
         cdef dict counts = c[0]
         cdef dict found = {}
+        guessed = counts.pop("guessed")
         contradictions = counts.pop("contradictions")
         for name, nr in counts.items():
             found[name], found[f"{name}_proven"] = nr["nr"], nr["proven"]
-        return found | {"contradictions": contradictions}
+        return found | {"free_blocks_guessed": guessed, "contradictions": contradictions}

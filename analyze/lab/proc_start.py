@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of a tape as if its start were known from /proc only: `proc_start.py TAPE OUT`.
+"""A copy of a tape as if its start were known from /proc only: `proc_start.py TAPE OUT [--counts]`.
 
 The copy lacks the exact tables of the first snapshot. It has what /proc would have shown at that
 moment: free blocks as kpageflags shows them (`block_guess`), and pageblock types by the rule of
-collector/proc/kpageflags.h. Its events are those that a replay from the exact snapshot plays. So
-the free run of one recording can be measured from both starts.
+collector/proc/kpageflags.h; with `--counts` only the counts of zoneinfo and pagetypeinfo. Its
+events are those that a replay from the exact snapshot plays. So the free run of one recording can
+be measured from both starts.
 """
 
 import sys
@@ -110,15 +111,15 @@ def _moved(batch: pa.RecordBatch, spans: list[replay_span.Span]) -> pa.RecordBat
     return batch.set_column(batch.schema.get_field_index("at"), batch.schema.field("at"), at)
 
 
-def without_exact_start(tape: Tape, out: Path) -> None:
-    """Write the copy of `tape` to `out`."""
+def without_exact_start(tape: Tape, out: Path, *, kpageflags: bool = True) -> None:
+    """Write the copy of `tape` to `out`; without `kpageflags`, its start has only counts."""
     changed = {
         "snapshot": [
             {"snapshot": 0, "ts": row["ts"], "how": "proc"} if row["snapshot"] == 0 else row
             for row in tape.rows("snapshot")
         ],
-        "pageblock": _pageblocks(tape),
-        "block_guess": _guesses(tape),
+        "pageblock": _pageblocks(tape) if kpageflags else [],
+        "block_guess": _guesses(tape) if kpageflags else [],
     }
     spans = replay_span.spans(tape)
     with output.whole_tape(out, tape.facts, replace=True, inputs=[tape.path]) as writer:
@@ -142,4 +143,5 @@ def without_exact_start(tape: Tape, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    without_exact_start(Tape(Path(sys.argv[1])), Path(sys.argv[2]))
+    whole, copy = (Path(name) for name in sys.argv[1:3])
+    without_exact_start(Tape(whole), copy, kpageflags="--counts" not in sys.argv[3:])

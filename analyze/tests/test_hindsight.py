@@ -15,6 +15,7 @@ from pagetape.replaying.freerun import score
 from pagetape.replaying.playback import NewTape, Run, play
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape
+from pagetape.tapes.machine import SNAPSHOT, snapshot_rows
 
 _DEMOS = Path(__file__).parent / "data"
 _DEMO = _DEMOS / "pressure.tape"
@@ -49,6 +50,30 @@ def test_later_events_prove_every_free_list_in_order(cut: Tape) -> None:
     found = _places(start.tables["free_block"].to_pylist())
     assert found == _places(Tape(_DEMO).rows("free_block"))
     assert start.coverage["free_blocks_proven"] == start.coverage["free_blocks"] == len(found)
+
+
+@pytest.mark.parametrize("demo", ["pressure", "server"])
+def test_counts_and_later_events_prove_every_free_block_without_kpageflags(
+    tmp_path: Path, demo: str, pagetape: Ask
+) -> None:
+    whole, tape, out = (
+        _DEMOS / f"{demo}.tape",
+        tmp_path / "counts.tape",
+        tmp_path / "out.tape",
+    )
+    proc_start.without_exact_start(Tape(whole), tape, kpageflags=False)
+    assert not {"block_guess", "pageblock"} & {
+        name for name in SNAPSHOT if snapshot_rows(Tape(tape), name, 0)
+    }
+    start = hindsight.start(Tape(tape))
+    assert start is not None
+    found = set(_places(start.tables["free_block"].to_pylist()))
+    assert found == set(_places(Tape(whole).rows("free_block")))
+    said = pagetape("replay", tape, "-o", out, "--ensemble", 8, "--json").json
+    (fallbacks,) = (row for row in said["metrics"] if row["metric"] == "fallbacks")
+    assert fallbacks["low"] <= fallbacks["recorded"] <= fallbacks["high"]
+    assert said["hindsight"]["counts_only"] == 1
+    assert "no kpageflags" in pagetape("info", tape).out
 
 
 def test_no_proven_pageblock_has_a_wrong_type(cut: Tape) -> None:

@@ -54,6 +54,17 @@ def guesses(cut: Tape) -> start_variation.Guesses:
     return start_variation.guesses(_Begun(cut, 2000), start)  # type: ignore[arg-type]
 
 
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> start_variation.Guesses:
+    """Of the demo tape as if its start had neither exact tables nor kpageflags."""
+    out = tmp_path_factory.mktemp("counted") / "proc.tape"
+    proc_start.without_exact_start(Tape(_DEMO), out, kpageflags=False)
+    tape = Tape(out)
+    start = hindsight.start(tape)
+    assert start is not None
+    return start_variation.guesses(_Begun(tape, 2000), start)  # type: ignore[arg-type]
+
+
 def _counts(table: pa.Table, *columns: str) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row[name] for name in columns) for row in table.to_pylist())
 
@@ -70,6 +81,26 @@ def _pages(tables: dict[str, pa.Table]) -> Counter[int]:
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(1, 1 << 40))
 def test_a_varied_start_is_possible(guesses: start_variation.Guesses, seed: int) -> None:
+    _check_possible(guesses, seed)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(1, 1 << 40))
+def test_a_varied_start_from_counts_is_possible(
+    counted: start_variation.Guesses, seed: int
+) -> None:
+    _check_possible(counted, seed)
+    before, after = counted.start.tables["pageblock"], counted.varied(seed)["pageblock"]
+    kinds = ("node", "zone", "migratetype")
+    assert _counts(before, *kinds) == _counts(after, *kinds)
+
+
+def test_seeds_place_counted_blocks_elsewhere(counted: start_variation.Guesses) -> None:
+    places = [set(counted.varied(seed)["free_block"]["pfn"].to_pylist()) for seed in (1, 2, 1)]
+    assert counted.places and places[0] == places[2] != places[1]
+
+
+def _check_possible(guesses: start_variation.Guesses, seed: int) -> None:
     """Lists keep their lengths, no page is in two places, and no free buddies are apart."""
     before, after = guesses.start.tables, guesses.varied(seed)
     assert _counts(after["free_block"], *_LIST) == _counts(before["free_block"], *_LIST)
@@ -101,6 +132,7 @@ def test_seeds_differ_in_order_contents_and_types(guesses: start_variation.Guess
         )
         for tables in starts
     ]
+    assert guesses.rate is not None
     expected = guesses.rate * len(guesses.blocks)
     assert expected / 2 < sum(flipped) / len(flipped) < 2 * expected
 

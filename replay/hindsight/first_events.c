@@ -62,12 +62,16 @@ static void note_free(struct hindsight *h, const struct seen *s)
 {
 	const struct recorded_compactions *c = &h->run.load.recorded_compactions;
 	bool compacted = c->nr && c->rows[0].at <= s->row;
+	enum first_place open = h->counts_only ? FIRST_FREED : FIRST_USED;
 
-	for (uint32_t f = s->frame; f < s->frame + (1u << s->order); f++)
-		if (h->first[f].place == FIRST_UNSEEN)
-			h->first[f].place = compacted && place_of(h->m, f) == PLACE_FREE
-						    ? FIRST_FREE
-						    : FIRST_USED;
+	for (uint32_t f = s->frame; f < s->frame + (1u << s->order); f++) {
+		if (h->first[f].place != FIRST_UNSEEN)
+			continue;
+		if (compacted && place_of(h->m, f) == PLACE_FREE)
+			h->first[f].place = FIRST_FREE;
+		else
+			h->first[f].place = (uint8_t)(compacted ? open : FIRST_USED);
+	}
 }
 
 /*

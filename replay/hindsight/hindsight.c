@@ -48,6 +48,7 @@ void hindsight_free(struct hindsight *h)
 	free(h->refills);
 	free(h->ticked);
 	free(h->free_areas);
+	free(h->nr_blocks);
 	free(h->last_kinds);
 	free(h->last_rows);
 	free(h->blocks);
@@ -84,12 +85,13 @@ static int prepare(struct hindsight *h, struct error *err)
 	h->refills = calloc((size_t)h->m->nr_cpus, sizeof(*h->refills));
 	h->ticked = calloc((size_t)h->m->nr_cpus, sizeof(*h->ticked));
 	h->free_areas = calloc((size_t)h->m->nr_zones, sizeof(*h->free_areas));
+	h->nr_blocks = calloc((size_t)h->m->nr_zones, sizeof(*h->nr_blocks));
 	h->blocks = calloc(blocks, sizeof(*h->blocks));
 	h->counts = calloc(pcps, sizeof(*h->counts));
 	h->emptied = malloc(lists * sizeof(*h->emptied));
 	if (!h->first || !h->chunks || !h->last_rows || !h->last_kinds || !h->drains || !h->held ||
-	    !h->given || !h->tunings || !h->refills || !h->ticked || !h->free_areas || !h->blocks ||
-	    !h->counts || !h->emptied)
+	    !h->given || !h->tunings || !h->refills || !h->ticked || !h->free_areas ||
+	    !h->nr_blocks || !h->blocks || !h->counts || !h->emptied)
 		return fail(err, ENOMEM, "no memory for %u page frames", h->m->nr_frames);
 	memset(h->emptied, 0xff, lists * sizeof(*h->emptied));
 	for (size_t b = 0; b < blocks; b++)
@@ -136,8 +138,20 @@ static void load_areas(struct hindsight *h, const struct free_area_columns *c, s
 		if (c->snapshot[i] || z < 0 || !is_valid(c->migratetype_valid, i) ||
 		    c->migratetype[i] >= NR_MIGRATETYPE || c->page_order[i] >= NR_PAGE_ORDERS)
 			continue;
-		h->free_areas[z][c->page_order[i]][c->migratetype[i]] = (int64_t)c->nr_free[i];
+		/* There are no more blocks than pages, whatever the tape says. */
+		h->free_areas[z][c->page_order[i]][c->migratetype[i]] =
+			c->nr_free[i] < h->m->nr_frames ? (int64_t)c->nr_free[i] : h->m->nr_frames;
 		h->areas_by_type = true;
+	}
+}
+
+static void load_block_counts(struct hindsight *h, const struct block_count_columns *c, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++) {
+		int z = zone_number(h, c->node[i], c->zone[i]);
+
+		if (!c->snapshot[i] && z >= 0 && c->migratetype[i] < NR_MIGRATETYPE)
+			h->nr_blocks[z][c->migratetype[i]] = (int64_t)c->nr_blocks[i];
 	}
 }
 
@@ -164,7 +178,7 @@ int hindsight_load(struct hindsight *h, const char *table, const struct ArrowSch
 		   const struct ArrowArray *array, struct error *err)
 {
 	static const struct table *const tables[] = {&pcp_table, &free_area_table,
-						     &pageblock_table};
+						     &block_count_table, &pageblock_table};
 	union table_columns columns;
 	int ret = run_load(&h->run, table, schema, array, err);
 	size_t nr;
@@ -180,6 +194,8 @@ int hindsight_load(struct hindsight *h, const char *table, const struct ArrowSch
 			load_counts(h, &columns.pcp, nr);
 		else if (tables[i] == &free_area_table)
 			load_areas(h, &columns.free_area, nr);
+		else if (tables[i] == &block_count_table)
+			load_block_counts(h, &columns.block_count, nr);
 		else
 			load_movable(h, &columns.pageblock, nr);
 	}
@@ -193,6 +209,8 @@ static int start(struct hindsight *h, struct error *err)
 	if (h->run.started)
 		return 0;
 	ret = prepare(h, err);
+	h->counts_only = h->areas_by_type && !h->run.load.listed;
+	h->run.load.listed |= h->counts_only;
 	ret = ret ?: run_start(&h->run, err);
 	h->run.started = !ret;
 	return ret;

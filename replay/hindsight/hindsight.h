@@ -9,6 +9,8 @@
  *                (mm_page_alloc_zone_locked, mm_page_alloc_extfrag), on a PCP list (mm_page_alloc
  *                or mm_page_pcpu_drain without an earlier event), or in use (mm_page_free). Pages
  *                without an event are free if the snapshot says so.
+ *                Without pages in the snapshot, its numbers of free blocks are placed on pages
+ *                that no event shows in use: guesses (place_counts.c).
  *   chunks       Free buddies always merge, so the set of free pages gives the chunks.
  *   list order   Allocations take from the head of a list. So the chunks stood in the order in
  *                which they left. A chunk that never left stands behind all others. One that merged
@@ -40,6 +42,8 @@ struct hindsight_coverage {
 	struct proven free_pages;  /* the same in pages */
 	struct proven pcp_pages;   /* proven: an event shows the page on the list */
 	struct proven pageblocks;  /* proven: an event shows the type */
+	uint64_t guessed;          /* free blocks of which the snapshot has only the number,
+				      at places without an event */
 	uint64_t contradictions;   /* pages where the snapshot and the first event disagree */
 };
 

@@ -5,6 +5,7 @@
  *   hindsight.c     the interface; passes rows on
  *   first_events.c  the preview: the first event of every page, and the types of pageblocks
  *   guess_types.c   the types of the other pageblocks
+ *   place_counts.c  places for the free blocks of a snapshot that has only their numbers
  *   start_chunks.c  the free chunks at the start, and when each of them left its list
  *   start_pcps.c    the entries of PCP lists at the start, and when each of them left
  *   start_tuning.c  the tuning of PCPs at the start: the sizes of their first refills and drains
@@ -30,8 +31,11 @@ struct seen {
 	bool owner;
 };
 
-/* Where the first event of a page shows the page at the start. */
-enum first_place { FIRST_UNSEEN, FIRST_FREE, FIRST_PCP, FIRST_USED };
+/*
+ * Where the first event of a page shows the page at the start. FIRST_FREED: used, or on a free list
+ * from which compaction took it; the snapshot does not say which.
+ */
+enum first_place { FIRST_UNSEEN, FIRST_FREE, FIRST_PCP, FIRST_USED, FIRST_FREED };
 
 struct first_event {
 	uint8_t place;
@@ -60,6 +64,7 @@ struct start_block {
 	uint16_t nr_movable, cpu;
 	uint8_t evidence, migratetype;
 	bool listed, has_movable, claimed;
+	bool named; /* place_counts.c: its type is that of an event, or a guess from the counts */
 };
 
 /* An entry of a PCP list at the start. */
@@ -161,6 +166,8 @@ struct hindsight {
 	 */
 	int64_t (*free_areas)[NR_PAGE_ORDERS][NR_MIGRATETYPE];
 	bool areas_by_type;
+	bool counts_only;                     /* the snapshot does not show which pages are free */
+	int64_t (*nr_blocks)[NR_MIGRATETYPE]; /* [zone][migratetype] pageblocks by the snapshot */
 	struct output *free_block, *pcp_page, *pageblock, *pcp;
 	struct hindsight_coverage coverage;
 };
@@ -175,6 +182,9 @@ void note_first(struct hindsight *h, const struct seen *s);
 
 /* guess_types.c: types of the pageblocks that no event shows, from the counts of free blocks. */
 void guess_types(struct hindsight *h);
+
+/* place_counts.c: free blocks and types of pageblocks from their numbers, with counts_only. */
+void place_counts(struct hindsight *h);
 
 /* start_chunks.c: the start, after the last row of the preview; then each row in turn. */
 void build_start(struct hindsight *h);

@@ -37,8 +37,11 @@ void build_start(struct hindsight *h)
 	for (uint32_t b = 0; b < m->nr_frames >> m->pageblock_order; b++)
 		if (h->blocks[b].evidence)
 			retype_block(m, b << m->pageblock_order, h->blocks[b].migratetype);
+	if (h->counts_only)
+		place_counts(h);
 	place_pages(h);
-	guess_types(h);
+	if (!h->counts_only)
+		guess_types(h);
 	for (uint32_t b = 0; b < m->nr_frames >> m->pageblock_order; b++)
 		h->blocks[b].migratetype = m->blocks[b].migratetype;
 	for (frame_nr head = 0; head < m->nr_frames; head += 1u << m->frames[head].order) {

@@ -20,8 +20,9 @@ struct load {
 	uint64_t first; /* row of `event` the model starts at */
 	struct zone_spec specs[UINT8_MAX];
 	int nr_specs;
-	bool new_marks;      /* a policy set watermarks: size the PCPs again */
-	bool listed;         /* rows of free_block or block_guess were loaded */
+	bool new_marks; /* a policy set watermarks: size the PCPs again */
+	bool listed; /* rows of free_block or block_guess were loaded, or hindsight places the free
+			pages */
 	struct model *model; /* NULL until all rows of zone are known */
 	struct record_facts record;
 	struct reclaim_events reclaim_events;

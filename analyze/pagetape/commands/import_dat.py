@@ -218,9 +218,10 @@ def command(
     DIR holds NAME.before and NAME.after for zoneinfo, pagetypeinfo, buddyinfo, vmstat,
     kpageflags, version, nodes and others, optionally compressed as .zst. before/NAME and
     proc/NAME are read as well. A replay needs zoneinfo, pagetypeinfo and kpageflags from before
-    the trace; `validate` does without kpageflags. Files of another form or another machine are
-    refused. If FILE does not contain its kernel release (texts and `trace-cmd restore`
-    omit it), the release comes from DIR or --kernel-release; otherwise it is unknown. The file
+    the trace. Without kpageflags, the replay guesses the place of free blocks that no event shows.
+    Files of another form or another machine are refused. If FILE does not contain its kernel
+    release (texts and `trace-cmd restore` omit it), the release comes from DIR or
+    --kernel-release; otherwise it is unknown. The file
     numa_maps holds the output of grep -H '' /proc/[0-9]*/numa_maps. With it, a replay knows the
     memory policies of the processes and need not guess them.
 

@@ -9,6 +9,9 @@ validate` does not: it predicts each event from the earlier ones only.
 If events were lost before the first one, as by a ring that overwrites its oldest, the first
 snapshot is older than the start. A page without an event is at the end as it was at the start, so
 the last snapshot shows the pages instead.
+
+Without kpageflags the snapshot has only the number of free blocks by zone, order and migratetype.
+Blocks without an event are placed where no event shows use (replay/hindsight/place_counts.c).
 """
 
 from collections.abc import Mapping
@@ -31,7 +34,15 @@ from pagetape.replaying.engine_run import (
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import cache
-from pagetape.tapes.machine import SNAPSHOT, last_pages, old_boosts, snapshot_rows, topology
+from pagetape.tapes.machine import (
+    SNAPSHOT,
+    has_counts_only,
+    last_pages,
+    old_boosts,
+    shows_zone_locked,
+    snapshot_rows,
+    topology,
+)
 from pagetape.tapes.overwritten import lost_before
 
 # The tables of an exact snapshot that the events prove, and those that they replace.
@@ -127,21 +138,18 @@ def _build(tape: Tape, row: str) -> Start:
     }
     return Start(
         made,
-        engine.coverage | {"lost_before": lost},
+        engine.coverage | {"lost_before": lost, "counts_only": int(has_counts_only(tape))},
         engine.free_counts,
     )
 
 
 def _needed(tape: Tape) -> bool:
     """Whether the tape has a start from /proc only, and the events that prove more."""
-    points = {
-        point["name"]: point["events"] for point in tape.rows("tracepoint") if point["stored"]
-    }
     return bool(
         "replay" not in tape.facts
         and replay_span.exact(tape, 0) is None
-        and tape.num_rows("block_guess")
-        and points.get("mm_page_alloc_zone_locked")
+        and (tape.num_rows("block_guess") or has_counts_only(tape))
+        and shows_zone_locked(tape)
         and kernels.own(tape)
     )
 
@@ -201,6 +209,12 @@ def words(coverage: dict[str, Any]) -> str:
         if lost
         else ""
     )
-    return f"{old}later events prove " + ", ".join(
+    guessed = coverage["free_blocks_guessed"]
+    places = (
+        f"no kpageflags: {guessed:,} free blocks are counted, at guessed places; "
+        if coverage["counts_only"]
+        else ""
+    )
+    return f"{old}{places}later events prove " + ", ".join(
         f"{coverage[proven]:,} of {coverage[nr]:,} {part}" for part, nr, proven in PARTS
     )

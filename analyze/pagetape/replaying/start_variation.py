@@ -11,20 +11,27 @@ counts    free_count of a per-CPU list, where events leave several: another like
 types     A guessed pageblock without a free block has another type. Its rate is measured: how often
           the type that an event proves contradicts the guess of the snapshot.
 
+A start without kpageflags (hindsight.py) has the number of free blocks and of pageblocks by type:
+
+places    A free block that no event shows stands at other pages that no event shows, in a pageblock
+          of its type.
+types     The types of guessed pageblocks without a free block change places within their zone.
+
 Every start has the same number of free pages in each zone, order and list, and the same number of
 pages on each per-CPU list. Free buddies stay merged.
 """
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pagetape.replaying import free_places
 from pagetape.replaying.hindsight import Start
 from pagetape.schemas.tape import Tape
 
@@ -93,13 +100,16 @@ class Guesses:
     free: dict[Place, list[int]]  # free blocks by list
     pcp: list[int]  # pages of per-CPU lists
     blocks: list[int]  # pageblocks
-    rate: float  # of wrong guesses of pageblocks
+    rate: float | None  # of wrong guesses of pageblocks; None: the zone's numbers are known
+    places: dict[int, list[int]] = field(default_factory=dict)  # other first pfns of free blocks
 
     def varied(self, seed: int) -> dict[str, pa.Table]:
         """The tables of the start for a seed."""
         random = Random(seed)
         tables = dict(self.start.tables)
         free = tables["free_block"]["pfn"].to_pylist()
+        for row, others in self.places.items():
+            free[row] = random.choice([free[row], *others])
         for rows in self.free.values():
             pfns = [free[row] for row in rows]
             random.shuffle(pfns)
@@ -146,10 +156,25 @@ class Guesses:
         if not self.blocks:
             return table
         types = table["migratetype"].to_pylist()
+        if self.rate is None:
+            zones = table.select(("node", "zone")).to_pylist()
+            for rows in _grouped(self.blocks, lambda row: tuple(zones[row].values())).values():
+                kinds = [types[row] for row in rows]
+                random.shuffle(kinds)
+                for row, kind in zip(rows, kinds, strict=True):
+                    types[row] = kind
+            return _with(table, "migratetype", types)
         for row in self.blocks:
             if random.random() < self.rate:
                 types[row] = random.choice([kind for kind in _TYPES if kind != types[row]])
         return _with(table, "migratetype", types)
+
+
+def _grouped(rows: Iterable[int], key: Callable[[int], Place]) -> dict[Place, list[int]]:
+    found: dict[Place, list[int]] = defaultdict(list)
+    for row in rows:
+        found[key(row)].append(row)
+    return found
 
 
 def _with(table: pa.Table, name: str, values: list[Any]) -> pa.Table:
@@ -195,15 +220,16 @@ def wrong_guesses(tape: Tape, start: Start) -> tuple[int, int]:
 def guesses(tape: Tape, start: Start) -> Guesses:
     """The guesses of a start from hindsight."""
     shown = Shown(tape.batches("event"))
-    free: dict[Place, list[int]] = defaultdict(list)
     size = 1 << tape.facts["pageblock_order"]
     with_free: set[int] = set()
     blocks = start.tables["free_block"].to_pylist()
     for row in blocks:
         last = row["pfn"] + (1 << row["page_order"]) - 1
         with_free.update(range(row["pfn"] // size, last // size + 1))
-    for number in shown.none_of(start.tables["free_block"]):
-        free[tuple(blocks[number][name] for name in _LIST)].append(number)
+    free = _grouped(
+        shown.none_of(start.tables["free_block"]),
+        lambda row: tuple(blocks[row][name] for name in _LIST),
+    )
     pcp = shown.none_of(start.tables["pcp_page"])
     held = {start.tables["pcp_page"]["pfn"][number].as_py() // size for number in pcp}
     guessed = [
@@ -213,6 +239,9 @@ def guesses(tape: Tape, start: Start) -> Guesses:
         and row["migratetype"] in _TYPES
         and row["pfn"] // size not in with_free | held
     ]
+    if start.coverage["counts_only"]:
+        places = free_places.others(tape, start.tables, free, shown.none_of)
+        return Guesses(start, free, pcp, guessed, None, places)
     wrong, judged = wrong_guesses(tape, start)
     # Laplace's rule of succession: a rate above 0 even if no guess was found wrong.
-    return Guesses(start, dict(free), pcp, guessed, (wrong + 1) / (judged + 2))
+    return Guesses(start, free, pcp, guessed, (wrong + 1) / (judged + 2))

@@ -13,6 +13,7 @@ from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import zone_events
 from pagetape.tapes.loss import Loss
+from pagetape.tapes.machine import has_counts_only
 
 _FREES = ("free", "free_batched")
 
@@ -62,6 +63,12 @@ _PROC = (
 )
 
 
+_COUNTS = (
+    "no kpageflags of the start: its free blocks are known by number, order and migratetype; a"
+    " replay finds their places by later events, or guesses them"
+)
+
+
 def of_event_set(tape: Tape) -> str | None:
     """What the event set zone leaves out, with the name of the tape; None for another set."""
     return f"{tape.path}: {_ZONE}" if zone_events.is_zone(tape) else None
@@ -89,6 +96,8 @@ def _lines(tape: Tape, kinds: list[str]) -> list[str]:
             "no page events (kmem:mm_page_*): nothing can be said about allocations, frees,"
             " fallbacks and the per-CPU lists, and nothing can be replayed",
         ]
+    if has_counts_only(tape):
+        found.append(_COUNTS)
     orders = _orders(tape)
     if without := list(filter(None, [", ".join(kinds), *_cpus(tape)])):
         found.append(f"no event of {' or of '.join(without)}: not recorded, or none happened")

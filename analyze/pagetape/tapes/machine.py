@@ -67,13 +67,34 @@ _MACHINE_FILES = ("zoneinfo", "pagetypeinfo")
 REPLAY_FILES = (*_MACHINE_FILES, "kpageflags")
 
 
+def _shows_pages(tape: Tape) -> bool:
+    """Whether the start shows which pages are free."""
+    return any(snapshot_rows(tape, name, 0) for name in ("free_block", "block_guess"))
+
+
+def has_counts_only(tape: Tape) -> bool:
+    """Whether the start has the number of free blocks by migratetype, but not their places."""
+    areas = snapshot_rows(tape, "free_area", 0)
+    counted = any(batch["migratetype"].null_count < batch.num_rows for batch in areas)
+    return counted and not _shows_pages(tape)
+
+
+def shows_zone_locked(tape: Tape) -> bool:
+    """Whether the tape has the events that show pages leave the free lists."""
+    return any(
+        point["name"] == "mm_page_alloc_zone_locked" and point["stored"] and point["events"]
+        for point in tape.rows("tracepoint")
+    )
+
+
 def _missing_files(tape: Tape, free: bool) -> list[str]:
     """Of REPLAY_FILES, those without contents on the tape; kpageflags only with `free`."""
     there = {
         "zoneinfo": bool(tape.facts.get("nodes") and snapshot_rows(tape, "zone", 0)),
         "pagetypeinfo": bool(tape.facts.get("pageblock_order")),
         "kpageflags": not free
-        or any(snapshot_rows(tape, name, 0) for name in ("free_block", "block_guess")),
+        or _shows_pages(tape)
+        or (has_counts_only(tape) and shows_zone_locked(tape)),
     }
     return [name for name, found in there.items() if not found]
 
