@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pagetape.answer import amount
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import zone_events
+from pagetape.tapes import cpu_nodes, zone_events
 from pagetape.tapes.loss import Loss
 from pagetape.tapes.machine import has_counts_only
 
@@ -63,6 +63,11 @@ _PROC = (
 )
 
 
+_NODES = (
+    "no nodes of the CPUs: a replay takes for each CPU the node whose free lists it took most"
+    " blocks from"
+)
+
 _COUNTS = (
     "no kpageflags of the start: its free blocks are known by number, order and migratetype; a"
     " replay finds their places by later events, or guesses them"
@@ -98,6 +103,8 @@ def _lines(tape: Tape, kinds: list[str]) -> list[str]:
         ]
     if has_counts_only(tape):
         found.append(_COUNTS)
+    if cpu_nodes.is_unknown(tape):
+        found.append(_NODES)
     orders = _orders(tape)
     if without := list(filter(None, [", ".join(kinds), *_cpus(tape)])):
         found.append(f"no event of {' or of '.join(without)}: not recorded, or none happened")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagetape.schemas.tape import Tape, TapeError
-from pagetape.tapes import zone_events
+from pagetape.tapes import cpu_nodes, zone_events
 from pagetape.tapes.overwritten import complete_from
 
 SNAPSHOT = (
@@ -131,7 +131,7 @@ def topology(tape: Tape, *, free: bool = False) -> dict[str, Any]:
             f"{tape.path}: has {len(facts['nodes'])} nodes; there may be {_NODES_MOST}",
         )
     nodes = sorted(facts["nodes"], key=lambda node: int(node["id"]))
-    home = {cpu: node["id"] for node in nodes for cpu in node.get("cpus", [])}
+    home = cpu_nodes.by_cpu(tape)
     return sysctls(tape) | {
         "nr_cpus": facts["cpus"],
         "cpu_nodes": [home.get(cpu, 0) for cpu in range(facts["cpus"])],
