@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pagetape import _replay
+from pagetape import _replay, answer
 from pagetape.replaying import kernels, replay_span
 from pagetape.replaying.engine_run import (
     EngineRun,
@@ -209,12 +209,8 @@ def words(coverage: dict[str, Any]) -> str:
         if lost
         else ""
     )
-    guessed = coverage["free_blocks_guessed"]
-    places = (
-        f"no kpageflags: {guessed:,} free blocks are counted, at guessed places; "
-        if coverage["counts_only"]
-        else ""
-    )
+    guessed = answer.amount(coverage["free_blocks_guessed"], "free block")
+    places = f"no kpageflags: a guess places {guessed}; " if coverage["counts_only"] else ""
     return f"{old}{places}later events prove " + ", ".join(
         f"{coverage[proven]:,} of {coverage[nr]:,} {part}" for part, nr, proven in PARTS
     )
