@@ -8,6 +8,7 @@
  */
 #include "decode/dat.h"
 #include "fuzz_file.h"
+#include "fuzz_source.h"
 #include "input/probe.h"
 #include "tables.h"
 
@@ -47,26 +48,9 @@ static size_t inflate(uint8_t *to, const uint8_t *data, size_t size)
 
 static void read_all(struct dat *d)
 {
-	struct source *s = dat_source(d);
 	const struct dat_facts *facts = dat_facts(d);
-	uint64_t last = 0;
-	struct item item;
-	struct error err;
 
-	while (source_read(s, 1000, &item, &err) == 1) {
-		if (!strcmp(item.table->name, "event")) {
-			struct event_columns columns;
-			size_t nr;
-
-			if (table_borrow(item.table, &item.array, &columns, &nr, &err))
-				abort();
-			for (size_t i = 0; i < nr; last = columns.ts[i++])
-				assert(columns.ts[i] >= last);
-		}
-		item.array.release(&item.array);
-	}
-	for (size_t i = 0; i < s->nr_gaps; i++)
-		assert(s->gaps[i].cpu >= 0 && s->gaps[i].cpu < DECODER_CPUS);
+	fuzz_read(dat_source(d));
 	assert(facts->cpus >= 0 && facts->page_size >= 0 && dat_kallsyms(d));
 	for (int i = 0; i < facts->nr_instances; i++)
 		assert(facts->instances[i]);

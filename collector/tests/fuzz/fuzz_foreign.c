@@ -6,6 +6,7 @@
  */
 #include "foreign/foreign.h"
 #include "fuzz_file.h"
+#include "fuzz_source.h"
 #include "tables.h"
 
 #include <assert.h>
@@ -28,25 +29,7 @@ const char *__asan_default_options(void)
 
 static void read_all(struct foreign *f)
 {
-	struct source *s = foreign_source(f);
-	uint64_t last = 0;
-	struct item item;
-	struct error err;
-
-	while (source_read(s, 1000, &item, &err) == 1) {
-		if (!strcmp(item.table->name, "event")) {
-			struct event_columns columns;
-			size_t nr;
-
-			if (table_borrow(item.table, &item.array, &columns, &nr, &err))
-				abort();
-			for (size_t i = 0; i < nr; last = columns.ts[i++])
-				assert(columns.ts[i] >= last);
-		}
-		item.array.release(&item.array);
-	}
-	for (size_t i = 0; i < s->nr_gaps; i++)
-		assert(s->gaps[i].cpu >= 0 && s->gaps[i].cpu < DECODER_CPUS);
+	fuzz_read(foreign_source(f));
 	assert(foreign_facts(f)->cpus >= 0);
 }
 

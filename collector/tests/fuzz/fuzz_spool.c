@@ -6,6 +6,7 @@
  * of it stays good, and damage reaches far. Times must ascend, whatever is read.
  */
 #include "fuzz_file.h"
+#include "fuzz_source.h"
 #include "fuzz_formats.h"
 #include "input/probe.h"
 #include "record/recover.h"
@@ -120,25 +121,7 @@ static struct checkpoint *damage(struct input *in)
 
 static void read_all(struct recovery *r)
 {
-	struct source *s = recovery_source(r);
-	uint64_t last = 0;
-	struct item item;
-	struct error err;
-
-	while (source_read(s, 1000, &item, &err) == 1) {
-		if (!strcmp(item.table->name, "event")) {
-			struct event_columns columns;
-			size_t nr;
-
-			if (table_borrow(item.table, &item.array, &columns, &nr, &err))
-				abort();
-			for (size_t i = 0; i < nr; last = columns.ts[i++])
-				assert(columns.ts[i] >= last);
-		}
-		item.array.release(&item.array);
-	}
-	for (size_t i = 0; i < s->nr_gaps; i++)
-		assert(s->gaps[i].cpu >= 0 && s->gaps[i].cpu < DECODER_CPUS);
+	fuzz_read(recovery_source(r));
 	for (int32_t pid = 0; pid < 64; pid++)
 		tasks_find(recovery_tasks(r), pid);
 	assert(recovery_progress(r) >= 0 && recovery_ended(r)[0]);
