@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "perf_inflate.h"
+#include "inflated.h"
 #include "perf_file.h"
-
-#include <errno.h>
 
 #ifdef HAVE_ZSTD
 #include <zstd.h>
-
-enum {
-	MOST_INFLATED = 256, /* times the file: events compress to a tenth */
-	CHUNK = 64 << 10,
-};
 
 static bool is_compressed(uint32_t type)
 {
@@ -33,21 +27,18 @@ static int copy_others(FILE *to, struct span records)
 /* One stream for all records. Returns 1 at damage, where the stream ends. */
 static int inflate(FILE *to, ZSTD_DStream *stream, struct span body, uint64_t *left)
 {
-	static _Thread_local uint8_t chunk[CHUNK];
+	static _Thread_local uint8_t chunk[INFLATED_CHUNK];
 	ZSTD_inBuffer in = {body.at, span_left(&body), 0};
 
 	for (;;) {
 		ZSTD_outBuffer out = {chunk, sizeof(chunk), 0};
+		int ret;
 
 		if (ZSTD_isError(ZSTD_decompressStream(stream, &out, &in)))
 			return 1;
-		if (out.pos > *left)
-			return -EFBIG;
-		*left -= out.pos;
-		if (fwrite(chunk, 1, out.pos, to) < out.pos)
-			return -errno;
-		if (in.pos == in.size && out.pos < out.size)
-			return 0;
+		ret = inflated_write(to, chunk, out.pos, left);
+		if (ret || (in.pos == in.size && out.pos < out.size))
+			return ret;
 	}
 }
 
@@ -75,10 +66,7 @@ int perf_inflate(FILE *to, struct span records, struct error *err)
 
 	ret = ret ?: inflate_all(to, stream, records);
 	ZSTD_freeDStream(stream);
-	if (!ret && fflush(to))
-		ret = -errno;
-	return ret ? fail(err, -ret, "cannot decompress it to a temporary file: %s", strerror(-ret))
-		   : 0;
+	return inflated_end(to, ret, err);
 }
 
 #else

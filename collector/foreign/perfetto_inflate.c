@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "perfetto_inflate.h"
+#include "inflated.h"
 #include "protobuf.h"
-
-#include <errno.h>
 
 #ifdef HAVE_ZLIB
 #include <zlib.h>
 
-enum {
-	COMPRESSED = 50,     /* field of TracePacket */
-	MOST_INFLATED = 256, /* times the file: events compress to a tenth */
-	CHUNK = 64 << 10,
-};
+enum { COMPRESSED = 50 }; /* field of TracePacket */
 
 /* One compressed packet. Returns 0 also at damage, where its packets end. */
 static int inflate_packet(FILE *to, struct span packed, uint64_t *left)
 {
-	static _Thread_local uint8_t chunk[CHUNK];
+	static _Thread_local uint8_t chunk[INFLATED_CHUNK];
 	z_stream stream = {.next_in = (Bytef *)packed.at, .avail_in = (uInt)span_left(&packed)};
 	int ret = inflateInit(&stream) == Z_OK ? 0 : -ENOMEM, state = Z_OK;
 
@@ -27,11 +22,7 @@ static int inflate_packet(FILE *to, struct span packed, uint64_t *left)
 		stream.avail_out = sizeof(chunk);
 		state = inflate(&stream, Z_NO_FLUSH);
 		size = sizeof(chunk) - stream.avail_out;
-		if (size > *left)
-			ret = -EFBIG;
-		else if (fwrite(chunk, 1, size, to) < size)
-			ret = -errno;
-		*left -= ret ? 0 : size;
+		ret = inflated_write(to, chunk, size, left);
 		if (!size && !stream.avail_in)
 			break;
 	}
@@ -58,10 +49,7 @@ int perfetto_inflate(FILE *to, struct span trace, struct error *err)
 		else if (fwrite(begin, 1, size, to) < size)
 			ret = -errno;
 	}
-	if (!ret && fflush(to))
-		ret = -errno;
-	return ret ? fail(err, -ret, "cannot decompress it to a temporary file: %s", strerror(-ret))
-		   : 0;
+	return inflated_end(to, ret, err);
 }
 
 #else
