@@ -14,7 +14,7 @@
 struct perf {
 	struct perf_file file;
 	bool ready;        /* the ids are sorted */
-	bool by_id;        /* the attributes differ: samples are told apart by their ids */
+	bool by_id;        /* the attributes differ: the id of a sample names its own */
 	int id_at;         /* offset of the id in a sample, or -1 */
 	uint64_t unplaced; /* samples lost, of no CPU */
 };

@@ -3,7 +3,7 @@
  * protobuf.h - the wire format of protobuf: the fields of one message, one after the other.
  *
  * https://protobuf.dev/programming-guides/encoding/. Perfetto's traces need no more of protobuf
- * than this: fields are told apart by number, and a message of millions of events is never built.
+ * than this: fields differ by number, and a message of millions of events is never built.
  */
 #pragma once
 
