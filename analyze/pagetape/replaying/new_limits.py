@@ -20,6 +20,7 @@ from pagetape.schemas.tape import Tape
 from pagetape.tapes import cache, kernel_rows
 
 _MARKS = ("wmark_min", "wmark_low", "wmark_high", "wmark_promo")
+_STAMPED = ("ts", "at", "node", "zone", *_MARKS[:3])  # columns of `stamp`
 _RESERVE = "lowmem_reserve_"
 _FRACTION = "vm.percpu_pagelist_high_fraction"
 
@@ -76,7 +77,10 @@ def _of_sample(row: dict[str, Any], at: int) -> dict[str, Any]:
 
 def _stamped(tape: Tape) -> Iterator[dict[str, Any]]:
     """The stamps with other watermarks than the stamp of their zone before."""
-    stamps = tape.table("stamp").select(["ts", "at", "node", "zone", *_MARKS[:3]])
+    names = [name for name in TABLES["stamp"].arrow.names if name in _STAMPED]
+    stamps = pa.Table.from_batches(
+        tape.batches("stamp", names), pa.schema(map(TABLES["stamp"].arrow.field, names))
+    )
     for zone in stamps.group_by(["node", "zone"]).aggregate([]).to_pylist():
         of_zone = stamps.filter(
             pc.and_(*(pc.equal(stamps[name], value) for name, value in zone.items()))
