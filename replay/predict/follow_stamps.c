@@ -26,15 +26,15 @@ void follow_count(struct validate *v, struct pcp *pcp, int count)
 }
 
 /*
- * The PCP with the pages and limits of a stamp. The model's PCP may have pages too many, which
- * nothing has shown elsewhere so far; then its high and the limits of it are as many pages higher.
+ * The PCP with the pages and limits of a stamp. The model's PCP has `more` pages, which nothing has
+ * shown elsewhere so far; its high and the limits of it are as many pages higher.
  */
-static struct pcp recorded_pcp(const struct pcp *pcp, const struct stamp *s)
+static struct pcp recorded_pcp(const struct pcp *pcp, const struct stamp *s, int more)
 {
 	struct pcp recorded = *pcp;
 
 	recorded.count = s->count;
-	recorded.high -= pcp->count - s->count;
+	recorded.high -= more;
 	recorded.high_min = s->high_min;
 	recorded.high_max = s->high_max;
 	recorded.batch = s->batch;
@@ -42,9 +42,9 @@ static struct pcp recorded_pcp(const struct pcp *pcp, const struct stamp *s)
 }
 
 /* The reverse: the model's PCP gets the tuning and the limits of such a one. */
-static void take_over(struct pcp *pcp, const struct pcp *recorded)
+static void take_over(struct pcp *pcp, const struct pcp *recorded, int more)
 {
-	int more = pcp->count - recorded->count, count = pcp->count;
+	int count = pcp->count;
 
 	*pcp = *recorded;
 	pcp->count = count;
@@ -120,22 +120,23 @@ int follow_refill(struct validate *v, struct pcp *pcp, const struct stamp *s, in
 	const struct zone *zone = &v->m->zones[s->zone];
 	struct inferred row = {0};
 	struct pcp before, recorded;
-	int size;
+	int more, size;
 
 	follow_zone(v, s, &row);
 	follow_count(v, pcp, s->count);
+	more = pcp->count - s->count;
 	before = *pcp;
-	recorded = recorded_pcp(pcp, s);
+	recorded = recorded_pcp(pcp, s, more);
 	recorded.free_count = s->free_count;
 	recorded.free_factor = s->free_factor;
 	if (v->m->kernel->pcp_tuning == PCP_AUTO)
 		find_before_refill(v->m, zone, &recorded, s, order);
 	else
 		recorded.high = s->high;
-	take_over(pcp, &recorded);
+	take_over(pcp, &recorded, more);
 	emit_change(v, pcp, &before, row);
 	size = pcp_refill_size(v->m, zone, &recorded, order);
-	take_over(pcp, &recorded);
+	take_over(pcp, &recorded, more);
 	return size;
 }
 
@@ -143,7 +144,6 @@ int follow_refill(struct validate *v, struct pcp *pcp, const struct stamp *s, in
 static bool free_makes(const struct model *m, const struct zone *zone, struct pcp pcp,
 		       const struct stamp *s, int order)
 {
-	pcp.count = s->count;
 	pcp_overflow(m, zone, &pcp, order);
 	return pcp.high == s->high && pcp.free_count == s->free_count &&
 	       pcp.free_factor == s->free_factor;
@@ -182,42 +182,41 @@ static void find_before_free(const struct model *m, const struct zone *zone, str
 int follow_free(struct validate *v, struct pcp *pcp, const struct stamp *s, int order, uint64_t at)
 {
 	const struct zone *zone = &v->m->zones[s->zone];
+	const int count = s->count - (1 << order); /* before the page of the free joins its list */
 	struct inferred row = {.at = at};
-	struct stamp earlier = *s; /* before the page of the free joins its list */
 	struct pcp before, recorded;
+	int more;
 
-	earlier.count -= 1 << order;
 	follow_zone(v, s, &row);
-	follow_count(v, pcp, earlier.count);
+	follow_count(v, pcp, count);
+	more = pcp->count - count;
 	before = *pcp;
-	recorded = recorded_pcp(pcp, &earlier);
-	recorded.count = s->count;
+	recorded = recorded_pcp(pcp, s, more);
 	if (v->m->kernel->pcp_tuning == PCP_FIXED)
 		recorded.high = s->high;
 	else
 		find_before_free(v->m, zone, &recorded, s, order);
-	recorded.count = earlier.count;
-	take_over(pcp, &recorded);
+	take_over(pcp, &recorded, more);
 	emit_change(v, pcp, &before, row);
-	recorded.count = s->count;
 	return pcp_overflow(v->m, zone, &recorded, order);
 }
 
 int follow_decay(struct validate *v, struct pcp *pcp, const struct stamp *s, uint64_t at)
 {
 	struct pcp recorded, lowered;
+	int more;
 
 	follow_count(v, pcp, s->count);
-	recorded = lowered = recorded_pcp(pcp, s);
+	more = pcp->count - s->count;
+	recorded = lowered = recorded_pcp(pcp, s, more);
 	pcp_decay(v->m, &lowered);
 	if (lowered.high != s->high)
 		emit_tuning(v, pcp,
 			    (struct inferred){.at = at - 1,
 					      .fields = FIELD_HIGH,
-					      .high = high_before_decay(s->high) + pcp->count -
-						      s->count});
+					      .high = high_before_decay(s->high) + more});
 	recorded.high = s->high;
-	take_over(pcp, &recorded);
+	take_over(pcp, &recorded, more);
 	return max_int(s->count - s->high, 0);
 }
 
