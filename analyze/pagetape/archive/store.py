@@ -166,22 +166,15 @@ class Store:
 
     def put_new(self, name: str, data: bytes | Path) -> Put:
         """Put an object unless there is one of that name."""
-        with self._source(name, data) as source:
+        with _source(data) as source:
             size = source.seek(0, os.SEEK_END)
             if size > _MOST:
-                raise StoreError(errno.EFBIG, f"{data}: {size:,} bytes; an object has {_MOST:,}")
+                why = f"{size:,} bytes; the limit of an object is {_MOST:,}"
+                raise StoreError(errno.EFBIG, f"{self.where(name)}: {why}")
             found = self.head(name)
             if found is None and self._put(name, data, source):
                 return Put.MADE
             return Put.SAME if self._has(name, source, size) else Put.OTHER
-
-    def _source(self, name: str, data: bytes | Path) -> AbstractContextManager[BinaryIO]:
-        if isinstance(data, bytes):
-            return nullcontext(io.BytesIO(data))
-        try:
-            return data.open("rb")
-        except OSError as e:
-            raise StoreError(e.errno, f"{data}: {e.strerror}") from e
 
     def _put(self, name: str, data: bytes | Path, source: BinaryIO) -> bool:
         """Whether the object was put; False if there is one of its name."""
@@ -290,3 +283,12 @@ class Store:
 
 def _object(found: Any) -> Object:
     return Object(found["path"], found["size"], found["e_tag"], found["last_modified"])
+
+
+def _source(data: bytes | Path) -> AbstractContextManager[BinaryIO]:
+    if isinstance(data, bytes):
+        return nullcontext(io.BytesIO(data))
+    try:
+        return data.open("rb")
+    except OSError as e:
+        raise StoreError(e.errno, f"{data}: {e.strerror}") from e
