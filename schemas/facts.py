@@ -126,6 +126,8 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
     "import": _import,
     "instances": _texts,
     "limits": _texts,
+    "machine": _text,
+    "machine_key": _text,
     "migratetypes": _texts,
     "private": _private,
     "recorded_at": _text,

@@ -3,7 +3,7 @@
 
 The directory holds NAME.before and NAME.after, of before and after the trace, or plain NAME:
 zoneinfo, buddyinfo, pagetypeinfo, vmstat, kpageflags, meminfo, version, cmdline, hostname, boot_id,
-config, `sysctls` as `sysctl -a` prints them, `numa_maps` (see numa_maps.py), and `nodes` with lines
+machine-id, config, `sysctls` as `sysctl -a` prints them, `numa_maps` (see numa_maps.py), and `nodes` with lines
 "node0 cpus 0-1 distance 10 20". Each may end in .txt, .zst or both. The files may also be below
 proc/, before/, after/, before/proc/ and after/proc/.
 
@@ -26,7 +26,7 @@ from pagetape.procfs import Proc
 
 # Files of the state at one time, and files of facts that do not change.
 STATE = ("zoneinfo", "buddyinfo", "pagetypeinfo", "vmstat", "kpageflags")
-_FACTS = ("meminfo", "version", "cmdline", "hostname", "boot_id", "config", "sysctls")
+_FACTS = ("meminfo", "version", "cmdline", "hostname", "boot_id", "machine-id", "config", "sysctls")
 _OTHERS = ("numa_maps", "nodes", r"ring-stats(?:\.cpu\d{1,5})?")
 _STAGES = ("before", "after")
 

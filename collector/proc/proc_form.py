@@ -458,6 +458,7 @@ _FREE: dict[str, Callable[[str], str]] = {
 _LINES: dict[str, Callable[[str], str]] = {
     "hostname": _one_line(64),  # __NEW_UTS_LEN
     "boot_id": _one_line(36, r"[\w-]+"),
+    "machine-id": _one_line(36, r"[\w-]+"),
     "cmdline": _one_line(1 << 16),
 }
 

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from pagetape import cma, kpageflags
+from pagetape import cma, kpageflags, machine_id
 from pagetape.ring_stats import parse_ring_stats
 from pagetape.schemas import MIGRATETYPES, TABLES, ZONES
 
@@ -143,6 +143,7 @@ class Proc:
             "boot_id": _stripped(self.text("boot_id")),
             "host": _stripped(self.text("hostname")),
             "cmdline": _stripped(self.text("cmdline")),
+            **machine_id.facts(self.text("machine-id")),
             "config": self._config(),
             **_shape(self.text("pagetypeinfo") or "", self.text("buddyinfo") or ""),
         }
@@ -250,6 +251,7 @@ class _Live(Proc):
     _PLACES: ClassVar = {
         "boot_id": ("/proc/sys/kernel/random/boot_id",),
         "hostname": ("/proc/sys/kernel/hostname",),
+        "machine-id": ("/etc/machine-id", "/var/lib/dbus/machine-id"),
         "config": ("/proc/config.gz", f"/boot/config-{os.uname().release}"),
     }
 

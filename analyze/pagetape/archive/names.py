@@ -17,6 +17,7 @@ from datetime import UTC, date, datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from pagetape import machine_id
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import origin
 
@@ -31,8 +32,6 @@ _NAMES = ("boot_id", "host", "instances")
 _FACTS = ("recorded_at", "series", "validate")
 _HARDWARE = ("host", "kernel", "version", "arch", "cpus", "page_size", "nodes")
 _OF_NAME = "recording_name"  # in the facts of a replay: the name of a file, which may change
-
-RANDOM = "random"  # fact `machine_key` of names that were hashed with a key that nobody has
 
 
 class Named(NamedTuple):
@@ -68,7 +67,7 @@ def _identity(tape: Tape) -> str:
     replay = facts.get("replay")
     if replay is not None:
         known["replay"] = {name: replay[name] for name in replay if name != _OF_NAME}
-    named = facts.get("machine_key") != RANDOM
+    named = facts.get("machine_key") != machine_id.RANDOM  # else two private copies differ in them
     if named:
         known |= {name: facts.get(name) for name in _NAMES} | {"machine": machine(facts)}
     if not named or not facts.get("boot_id"):  # the names prove too little

@@ -34,7 +34,7 @@ _MOST = 5_000_000_000  # bytes of an object that is put with a condition
 _CHUNK = 1 << 20
 _TRIES = 5  # of a request that its server, or the way to it, failed
 _WAIT_S = 0.2  # before the second try; doubled for each further one
-_FINAL = (errno.ENOENT, errno.EACCES, errno.EINVAL, errno.EFBIG, errno.ENOTDIR)
+_FINAL = (errno.ENOENT, errno.ENXIO, errno.EACCES)  # another try finds the same
 
 T = TypeVar("T")
 
@@ -91,9 +91,10 @@ def open_store(url: str | Path, *, create: bool = False) -> Store:
 def _open_directory(text: str, root: Path, create: bool) -> Store:
     from obstore.store import LocalStore
 
-    if create:
+    if create and not root.is_dir():
         output.make_directory(root, [])
-    elif not root.is_dir():
+        root.chmod(0o700)  # its owner may share it
+    if not root.is_dir():
         why = "no such directory" if not root.exists() else "not a directory"
         raise StoreError(errno.ENOENT, f"{text}: {why}")
     return Store(text.rstrip("/") or "/", LocalStore(root.resolve()), root.resolve())
@@ -121,6 +122,8 @@ def _error(place: str, error: BaseException) -> StoreError:
     import obstore
 
     text = str(error).partition("\n")[0].strip()
+    if "<Code>NoSuchBucket</Code>" in str(error):
+        return StoreError(errno.ENXIO, f"{place}: no such bucket")
     if isinstance(error, FileNotFoundError):
         return StoreError(errno.ENOENT, f"{place}: no such object")
     kinds = obstore.exceptions
@@ -181,9 +184,9 @@ class Store:
         import obstore
 
         if self.root is not None:
-            inputs = [data] if isinstance(data, Path) else []
             source.seek(0)
             try:
+                inputs = [self.root, *([data] if isinstance(data, Path) else [])]
                 mode = output.private_mode(self.root, inputs)
                 return directory.put(self.root, name, source, mode)
             except OSError as e:
@@ -201,6 +204,8 @@ class Store:
 
     def _has(self, name: str, source: BinaryIO, size: int) -> bool:
         """Whether the object has the bytes of `source`."""
+        import obstore
+
         found = self.head(name)
         if found is None or found.size != size:
             return False
@@ -211,8 +216,13 @@ class Store:
                 hashed.update(part)
             if found.etag.strip('"') == hashed.hexdigest():
                 return True
+
+        def equal() -> bool:
             source.seek(0)
-        return all(part == source.read(len(part)) for part in self._stream(name))
+            pieces = obstore.get(self._objects, name).stream(_CHUNK)
+            return all(bytes(piece) == source.read(len(piece)) for piece in pieces)
+
+        return self._tried(name, equal)
 
     def head(self, name: str) -> Object | None:
         """An object; None if there is none of that name."""
@@ -229,9 +239,23 @@ class Store:
         """The objects whose names begin with the segments of `prefix`, in no promised order."""
         import obstore
 
-        pages = iter(obstore.list(self._objects, prefix=prefix or None, chunk_size=1000))
-        while page := self._tried(prefix, lambda: next(pages, None)):
-            for one in page:
+        found: Iterator[Any] | None = None
+        last: str | None = None
+
+        def page() -> Any:  # after a failure the listing goes on behind the last name
+            nonlocal found
+            try:
+                found = found or iter(
+                    obstore.list(self._objects, prefix=prefix or None, offset=last, chunk_size=1000)
+                )
+                return next(found, ())
+            except BaseException:
+                found = None
+                raise
+
+        while objects := self._tried(prefix, page):
+            last = objects[-1]["path"]
+            for one in objects:
                 if not one["path"].rpartition("/")[2].startswith("."):  # incomplete
                     yield _object(one)
 
@@ -250,20 +274,19 @@ class Store:
             lambda: bytes(obstore.get_range(self._objects, name, start=start, length=length)),
         )
 
-    def _stream(self, name: str) -> Iterator[bytes]:
-        import obstore
-
-        parts = self._tried(name, lambda: iter(obstore.get(self._objects, name).stream(_CHUNK)))
-        while (part := self._tried(name, lambda: next(parts, None))) is not None:
-            yield bytes(part)
-
     def fetch(self, name: str, to: Path) -> None:
         """Store an object as the file `to`, which appears whole."""
+        import obstore
+
         try:
             with temporary.temporary(to.parent, f".{to.name}.", file_mode=0o600) as part:
-                with part.open("wb") as file:
-                    for piece in self._stream(name):
-                        file.write(piece)
+
+                def fetch() -> None:
+                    with part.open("wb") as file:
+                        for piece in obstore.get(self._objects, name).stream(_CHUNK):
+                            file.write(piece)
+
+                self._tried(name, fetch)
                 part.replace(to)
         except StoreError:
             raise

@@ -197,6 +197,7 @@ def _made(
     " all]",
 )
 @options.private
+@options.fleet_key
 @options.force
 def command(
     dat: Path,

@@ -106,6 +106,34 @@ memory = click.option(
     help="Most memory of the queries. Rows beyond it go to a file in $TMPDIR, which takes at most"
     " half of the free space of its disk.  [default: 1GiB]",
 )
+_KEY_BYTES = (16, 4096)  # least and most of the key of a fleet
+
+
+def _use_fleet_key(_ctx: click.Context, _param: click.Parameter, path: Path | None) -> None:
+    if path is None:
+        return
+    from pagetape import machine_id
+    from pagetape.tapes import regular
+
+    least, most = _KEY_BYTES
+    key = regular.read(path, most).strip()
+    if len(key) < least:
+        step = f"head -c 32 /dev/urandom | base64 > {path}"
+        raise click.ClickException(
+            f"{path}: a key of {len(key)} bytes; a key has {least} or more ({step})"
+        )
+    machine_id.use_fleet_key(key)
+
+
+fleet_key = click.option(
+    "--fleet-key",
+    type=PATH,
+    metavar="FILE",
+    callback=_use_fleet_key,
+    expose_value=False,
+    help="Key of a fleet: the machine's name in an archive is a hash with this key, and so are the"
+    " names of --private.  [default: see docs/fleet.md]",
+)
 wide = click.option(
     "--wide", is_flag=True, help="Show all columns of a table, also on a narrow terminal."
 )

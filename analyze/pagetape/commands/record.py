@@ -170,6 +170,7 @@ class _TriggerType(click.ParamType["Trigger | None"]):
     "machine with several nodes. The kernel walks the page tables of each process once.",
 )
 @options.private
+@options.fleet_key
 @click.option(
     "--buffer",
     type=options.size(least=1e6),

@@ -7,13 +7,15 @@ that a private tape contains. It drops every other fact, so a new fact leaks not
     names    of threads, control groups, the host, its boot, ring buffers and files.
              `hash` hashes them with a random key that is not stored. Equal names stay
              equal within a tape, part by part for paths, and within the tapes of one
-             recorder, which are one machine; but not across recorders. Names of
+             recorder, which are one machine; but not across recorders. With the key of a
+             fleet, equal names are equal in all its tapes. Names of
              threads that the recorder proved to be the kernel's own stay; a trace.dat
              proves none. Names of BPF programs in stacks are hashed or dropped, too.
     pfns     One random number of pages is added to all pfns of these tapes. It is larger than
              any memory and a multiple of 2^18 (1 GiB of 4 KiB pages): alignment,
              sections and distances between zones stay, so a replay runs the same.
              This is not encryption: the architecture determines where zones begin.
+             With the key of a fleet, the number is the same for all tapes of a boot.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pagetape import machine_id
 from pagetape.procfs import is_of_memory
 from pagetape.recording import capture
 from pagetape.recording.capture import Row
@@ -77,11 +80,13 @@ _OF_BPF = re.compile(r"bpf_prog_.*")
 
 
 class Veil:
-    """Makes the tapes of one recorder private, with a random key and a random pfn offset."""
+    """Makes the tapes of one recorder private, with a random key and a random pfn offset, or with
+    those of the fleet."""
 
     def __init__(self, mode: str) -> None:
         self.mode = mode
-        self._key = secrets.token_bytes(32)
+        self._fleet = machine_id.fleet_key()
+        self._key = self._fleet or secrets.token_bytes(32)
         self._pages = _ALIGN * secrets.choice(_TIMES)
         self._hide: dict[str, Callable[[pa.RecordBatch, str], pa.Array]] = {
             "pfn": self._moved,
@@ -149,7 +154,7 @@ class Veil:
 
     def facts(self, facts: dict[str, Any]) -> dict[str, Any]:
         """The public ones of the facts, and the fact `private`."""
-        found = {key: facts[key] for key in _PUBLIC if key in facts}
+        found = {key: facts[key] for key in _PUBLIC if key in facts} | self._machine(facts)
         for key in _NAMES:
             if name := self.name(facts.get(key)):
                 found[key] = name
@@ -163,6 +168,18 @@ class Veil:
         if "snapshot" in facts:
             found["snapshot"] = self._snapshot_facts(facts["snapshot"])
         return found | {FACT: {"names": self.mode, "pfns": "moved"}}
+
+    def _machine(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """The facts about whose tape it is; the pfns move as those of all tapes of its boot do."""
+        boot = facts.get("boot_id") or facts.get("host") or ""
+        of = machine_id.FLEET if self._fleet else machine_id.RANDOM
+        if self._fleet:
+            drawn = int(machine_id.keyed(self._fleet, f"pfns of {boot}"), 16)
+            self._pages = _ALIGN * _TIMES[drawn % len(_TIMES)]
+        if of == facts.get("machine_key") == machine_id.FLEET:
+            return {"machine": facts["machine"], "machine_key": of}
+        name = facts.get("machine") or boot
+        return {"machine": machine_id.keyed(self._key, name), "machine_key": of} if name else {}
 
     def _snapshot_facts(self, facts: dict[str, Any]) -> dict[str, Any]:
         facts = dict(facts)
