@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from pagetape.archive import directory
+from pagetape.schemas import TABLES
 from pagetape.tapes import output, temporary
 
 if TYPE_CHECKING:
@@ -97,7 +98,17 @@ def _open_directory(text: str, root: Path, create: bool) -> Store:
     if not root.is_dir():
         why = "no such directory" if not root.exists() else "not a directory"
         raise StoreError(errno.ENOENT, f"{text}: {why}")
+    _refuse_parquet(text, root)
     return Store(text.rstrip("/") or "/", LocalStore(root.resolve()), root.resolve())
+
+
+def _refuse_parquet(text: str, root: Path) -> None:
+    """Raise StoreError for an archive of a pagetape before this one: Parquet of each table."""
+    for table in TABLES:
+        if next((root / table).glob("host=*/date=*/*.parquet"), None):
+            why = "an archive of Parquet files, as pagetape wrote them until November 2026"
+            step = "archive its tapes into a new directory; DuckDB and others read the Parquet"
+            raise StoreError(errno.EPROTO, f"{text}: {why}: {step}")
 
 
 def _bucket(text: str) -> ObjectStore:
@@ -167,16 +178,20 @@ class Store:
                 time.sleep(_WAIT_S * 2**nr * random.uniform(0.5, 1.5))
         raise AssertionError
 
-    def put_new(self, name: str, data: bytes | Path) -> Put:
-        """Put an object unless there is one of that name."""
+    def put_new(
+        self, name: str, data: bytes | Path, before: Callable[[int], None] = lambda _bytes: None
+    ) -> Put:
+        """Put an object unless there is one of that name; `before` bytes of it are sent, it is
+        called with their number."""
         with _source(data) as source:
             size = source.seek(0, os.SEEK_END)
             if size > _MOST:
                 why = f"{size:,} bytes; the limit of an object is {_MOST:,}"
                 raise StoreError(errno.EFBIG, f"{self.where(name)}: {why}")
-            found = self.head(name)
-            if found is None and self._put(name, data, source):
-                return Put.MADE
+            if self.head(name) is None:
+                before(size)
+                if self._put(name, data, source):
+                    return Put.MADE
             return Put.SAME if self._has(name, source, size) else Put.OTHER
 
     def _put(self, name: str, data: bytes | Path, source: BinaryIO) -> bool:
@@ -258,6 +273,15 @@ class Store:
             for one in objects:
                 if not one["path"].rpartition("/")[2].startswith("."):  # incomplete
                     yield _object(one)
+
+    def below(self, prefix: str) -> list[str]:
+        """The segments that follow `prefix` in the names of objects, sorted: its directories."""
+        import obstore
+
+        found = self._tried(
+            prefix, lambda: obstore.list_with_delimiter(self._objects, prefix=prefix)
+        )
+        return sorted(one.rstrip("/").rpartition("/")[2] for one in found["common_prefixes"])
 
     def get(self, name: str) -> bytes:
         """The bytes of an object."""
