@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fact `machine`: which machine a tape is of, without its machine-id.
 
-    machine_key   `machine` is a hash of the machine-id (/etc/machine-id) ...
-    machine-id    ... without a key: the machine-id has 128 random bits, so nobody can guess it
-    fleet         ... with the key of a fleet: only its owner can tell whose tape it is
-    random        ... with a key that nobody keeps, one for each private recording: see private.py
+machine_key   `machine` is a hash of the machine-id (/etc/machine-id) ...
+machine-id    ... without a key: the machine-id has 128 random bits, so nobody can guess it
+fleet         ... with the key of a fleet: only its owner can tell whose tape it is
+random        ... with a key that nobody keeps, one for each private recording: see private.py
 """
 
 import hmac

@@ -3,9 +3,9 @@
 
 The directory holds NAME.before and NAME.after, of before and after the trace, or plain NAME:
 zoneinfo, buddyinfo, pagetypeinfo, vmstat, kpageflags, meminfo, version, cmdline, hostname, boot_id,
-machine-id, config, `sysctls` as `sysctl -a` prints them, `numa_maps` (see numa_maps.py), and `nodes` with lines
-"node0 cpus 0-1 distance 10 20". Each may end in .txt, .zst or both. The files may also be below
-proc/, before/, after/, before/proc/ and after/proc/.
+machine-id, config, `sysctls` as `sysctl -a` prints them, `numa_maps` (see numa_maps.py), and
+`nodes` with lines "node0 cpus 0-1 distance 10 20". Each may end in .txt, .zst or both. The files
+may also be below proc/, before/, after/, before/proc/ and after/proc/.
 
 A text has the form of its file (proc_form.py) and agrees with the others (proc_agree.py), or
 reading it raises an OSError that names the file and what is wrong.

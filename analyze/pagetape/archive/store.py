@@ -25,6 +25,7 @@ from urllib.parse import unquote, urlsplit
 
 from pagetape.archive import directory
 from pagetape.schemas import TABLES
+from pagetape.schemas.tape import is_tape
 from pagetape.tapes import output, temporary
 
 if TYPE_CHECKING:
@@ -98,6 +99,8 @@ def _open_directory(text: str, root: Path, create: bool) -> Store:
     if not root.is_dir():
         why = "no such directory" if not root.exists() else "not a directory"
         raise StoreError(errno.ENOENT, f"{text}: {why}")
+    if is_tape(root):
+        raise StoreError(errno.EEXIST, f"{text}: is a tape, not an archive")
     _refuse_parquet(text, root)
     return Store(text.rstrip("/") or "/", LocalStore(root.resolve()), root.resolve())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pagetape archive: write tapes as Parquet."""
+"""pagetape archive: put tapes into the archive of a fleet."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -12,54 +12,49 @@ from pagetape.commands import options
 
 @click.command("archive")
 @options.tapes
-@click.option(
-    "-o",
-    "--output",
-    "out",
-    type=options.PATH,
-    metavar="DIR",
-    required=True,
-    help="Directory of the Parquet files.",
-)
-@click.option(
-    "--force", is_flag=True, help="Replace another copy of the same recording in the archive."
-)
+@options.archive
+@options.policy
 @options.json
 @click.pass_context
 def command(
-    ctx: click.Context, tapes: tuple[Path, ...], out: Path, force: bool, as_json: bool
+    ctx: click.Context, tapes: tuple[Path, ...], url: str, policy: Path | None, as_json: bool
 ) -> None:
-    """Write tapes as Parquet, for fleets.
+    """Put tapes into an archive: a directory, or a bucket of S3, GCS or Azure.
 
-    Every table with rows becomes a file in DIR/TABLE/host=HOST/date=DATE/. DuckDB, Spark and
-    others read these files as one table, with host and date as columns. The metadata of each
-    file holds the machine's facts. The command skips a tape that is already in DIR, so many
-    machines can archive into one DIR, repeatedly. A tape appears in DIR whole.
+    Each tape becomes one object, v1/date=DATE/shard=HH/ID.tape, which has the bytes of its file. It
+    appears whole, and it never changes. ID is a hash of the recording, so a recording is archived
+    once, whatever its copies are called: the command says `made` for a new object and `same` for
+    one that was there before. Many machines may archive at the same time, repeatedly.
 
-    The command knows a recording by its boot, its begin and its number in a series. It refuses
-    another copy of a recording in DIR, for example one that another version imported. It
-    also refuses unfinished tapes, and tapes that it cannot read. It archives the others; the exit
+    The command refuses a recording that the archive has with other contents, unfinished tapes,
+    unreadable tapes, and tapes with more than policy.toml lets go. It archives the others; the exit
     status is then 1.
+
+    AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are those of S3's other tools.
 
     \b
     Example:
-      pagetape archive base.tape night.tape -o fleet
-      duckdb -c "SELECT host, count(*) FROM 'fleet/event/**/*.parquet' GROUP BY host"
+      pagetape archive base.tape night.tape /srv/fleet
+      pagetape archive tapes/*.tape s3://bucket/fleet
     """
-    from pagetape.export.archive import archive
-    from pagetape.schemas.tape import Tape, TapeError
+    from pagetape.archive import put
+    from pagetape.archive.policy import Policy
+    from pagetape.archive.store import open_store
 
+    rules, store = Policy.read(policy), open_store(url, create=True)
     found, refused = [], []
     for path in tapes:
         try:
-            found.append(archive(Tape(path), out, replace=force))
-        except TapeError as e:
+            found.append(put.put(path, store, rules))
+        except OSError as e:
+            if not put.is_of_tape(e):
+                raise
             refused.append({"tape": str(path), "reason": e.strerror or str(e)})
             console.report(refused[-1]["reason"])
     if as_json:
         made = [asdict(one) for one in found]
-        answer.emit({"archive": str(out), "tapes": made, "refused": refused})
+        answer.emit({"archive": url, "tapes": made, "refused": refused})
     elif found:
-        rows = [(one.tape, one.files, one.made, one.rows, one.bytes) for one in found]
-        answer.say(answer.table(("tape", "files", "made", "rows", "bytes"), rows))
+        rows = [(one.tape, one.put, one.bytes, one.object) for one in found]
+        answer.say(answer.table(("tape", "put", "bytes", "object"), rows))
     ctx.exit(1 if refused else 0)

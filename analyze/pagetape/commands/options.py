@@ -106,6 +106,27 @@ memory = click.option(
     help="Most memory of the queries. Rows beyond it go to a file in $TMPDIR, which takes at most"
     " half of the free space of its disk.  [default: 1GiB]",
 )
+archive = click.argument("url", metavar="URL", type=str)
+policy = click.option(
+    "--policy",
+    type=PATH,
+    metavar="FILE",
+    help="What may leave this machine: docs/fleet.md.  [default: /etc/pagetape/policy.toml, if it"
+    " exists]",
+)
+
+
+class _Rate(Quantity):
+    """Bytes per second, also with /s behind them."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        text = value.removesuffix("/s") if isinstance(value, str) else value
+        return super().convert(text, param, ctx)
+
+
+rate = _Rate("rate", "100kB/s or 2MB/s", _BYTES, 1)
 _KEY_BYTES = (16, 4096)  # least and most of the key of a fleet
 
 

@@ -5,6 +5,7 @@ A tape's name is its begin: HOST-2026-11-21T061500Z.tape. A TapeDir removes only
 that a TapeDir made, the oldest first, and names each. It never removes the newest tape.
 """
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -94,7 +95,11 @@ class TapeDir:
         if self._keep is None:
             return
         tapes = self._tapes()
-        sizes = {path: Tape(path).bytes for path in tapes if series.is_finished(path)}
+        sizes = {}
+        for path in tapes:
+            with contextlib.suppress(OSError):  # a shipper removed it meanwhile
+                if series.is_finished(path):
+                    sizes[path] = Tape(path).bytes
         total = sum(sizes.values())
         for path in sizes:
             if total <= self._keep or path == tapes[-1]:

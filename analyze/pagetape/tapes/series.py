@@ -8,6 +8,7 @@ next recorder in the directory removes it, as its memory is lost.
 """
 
 import contextlib
+import fcntl
 import json
 import os
 from pathlib import Path
@@ -80,13 +81,19 @@ def removed(directory: Path) -> list[dict[str, Any]]:
 
 
 def note_removed(directory: Path, row: dict[str, Any]) -> None:
-    """Add a removed tape; of many, the last 10,000 stay."""
-    rows = [*removed(directory), row][-_MOST_LINES:]
+    """Add a removed tape, as a recorder and a shipper may at once; of many, 10,000 stay."""
     new = directory / f"{_REMOVED}.new"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(new, flags, 0o600), "w") as file:
-        file.writelines(json.dumps(one) + "\n" for one in rows)
-    new.replace(directory / _REMOVED)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    lock = os.open(directory / f"{_REMOVED}.lock", flags, 0o600)
+    try:
+        with contextlib.suppress(OSError):  # a filesystem without locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        rows = [*removed(directory), row][-_MOST_LINES:]
+        with os.fdopen(os.open(new, flags | os.O_TRUNC, 0o600), "w") as file:
+            file.writelines(json.dumps(one) + "\n" for one in rows)
+        new.replace(directory / _REMOVED)
+    finally:
+        os.close(lock)
 
 
 def describe(directory: Path) -> dict[str, Any]:
