@@ -69,6 +69,11 @@ def is_url(text: str | os.PathLike[str]) -> bool:
     return bool(found) and scheme in SCHEMES
 
 
+def directory_of(text: str) -> Path:
+    """The directory of a path, or of a URL with file://."""
+    return Path(unquote(urlsplit(text).path)) if text.startswith("file://") else Path(text)
+
+
 def open_store(url: str | Path, *, create: bool = False) -> Store:
     """The archive at a path or URL; with `create`, a missing directory is made.
 
@@ -80,9 +85,7 @@ def open_store(url: str | Path, *, create: bool = False) -> Store:
         known = ", ".join(f"{one}://" for one in SCHEMES)
         raise StoreError(errno.EINVAL, f"{text}: not an archive: a directory, {known}")
     if not found or scheme == "file":
-        return _open_directory(
-            text, Path(unquote(urlsplit(text).path)) if found else Path(text), create
-        )
+        return _open_directory(text, directory_of(text), create)
     if not urlsplit(text).netloc:
         raise StoreError(
             errno.EINVAL, f"{text}: names no bucket (example: {scheme}://bucket/fleet)"

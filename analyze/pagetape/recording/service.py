@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The systemd unit of a recorder that always runs, with its limits and its sandbox."""
+"""The systemd units of a recorder that always runs and of its shipper, each with its sandbox."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pathlib import Path
 from pagetape.recording.eventsets import AUTO, CHEAP, ZONE
 
 NAME = "pagetape.service"
-PLACE = Path("etc/systemd/system") / NAME  # below the root
+SHIP = "pagetape-ship.service"
+PLACE = Path("etc/systemd/system")  # below the root
+ENVIRONMENT = Path("/etc/pagetape/ship.env")  # the keys of the archive's bucket
 TAPES = Path("/var/lib/pagetape")  # made by StateDirectory=
 
 DEFAULT = ("--events", "cheap", "--snapshot", "proc", "--rotate", "5min", "--keep", "2GB")
@@ -31,6 +33,37 @@ _HIDDEN = {
 }
 
 _MEMORY = 512 << 20  # without the memory of a flight recorder
+
+_NO_NETWORK = """\
+PrivateNetwork=yes
+IPAddressDeny=any
+RestrictAddressFamilies=none
+"""
+
+# The end of both units.
+_SANDBOX = """\
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome={home}
+PrivateTmp={tmp}
+PrivateMounts=yes
+PrivateDevices=yes
+ProtectKernelModules=yes
+ProtectControlGroups=yes
+ProtectClock=yes
+ProtectHostname=yes
+RestrictNamespaces=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+RemoveIPC=yes
+KeyringMode=private
+SystemCallArchitectures=native
+SystemCallErrorNumber=EPERM
+
+[Install]
+WantedBy=multi-user.target
+"""
 
 _UNIT = """\
 {mark}; remove with --uninstall.
@@ -64,32 +97,45 @@ SystemCallFilter=~@privileged
 {tunables}
 
 # Everything else is forbidden.
-NoNewPrivileges=yes
-ProtectSystem=strict
-ProtectHome={home}
-PrivateTmp={tmp}
-PrivateMounts=yes
-PrivateDevices=yes
-PrivateNetwork=yes
-IPAddressDeny=any
-RestrictAddressFamilies=none
-ProtectKernelModules=yes
 ProtectKernelLogs={logs}
-ProtectControlGroups=yes
-ProtectClock=yes
-ProtectHostname=yes
-RestrictNamespaces=yes
-RestrictSUIDSGID=yes
-LockPersonality=yes
-MemoryDenyWriteExecute=yes
-RemoveIPC=yes
-KeyringMode=private
-SystemCallArchitectures=native
-SystemCallErrorNumber=EPERM
+{network}{sandbox}"""
 
-[Install]
-WantedBy=multi-user.target
-"""
+# The shipper: its rights are to read the tapes, and to send them.
+_SHIP_UNIT = """\
+{mark}; remove with --uninstall.
+[Unit]
+Description=pagetape, sends finished tapes to {url}
+Wants=network-online.target
+After=network-online.target pagetape.service
+
+[Service]
+Type=exec
+ExecStart={exec}
+EnvironmentFile=-{environment}
+Restart=always
+RestartSec=30
+UMask=0077
+
+# Limits. A tape is in memory while it is sent.
+Nice=10
+CPUWeight=20
+CPUQuota=25%
+IOSchedulingClass=idle
+MemoryMax=1G
+MemorySwapMax=0
+
+# Rights: {needs}.
+CapabilityBoundingSet=
+{places}
+SystemCallFilter=@system-service
+SystemCallFilter=~@privileged
+RestrictRealtime=yes
+
+# Everything else is forbidden.
+ProtectKernelLogs=yes
+ProtectKernelTunables=yes
+ProtectProc=invisible
+{network}{sandbox}"""
 
 
 def _quoted(word: str) -> str:
@@ -123,7 +169,6 @@ def unit(
         capabilities += ["CAP_BPF", "CAP_PERFMON"]
         needs.append("BPF for exact snapshots")
     places = _ZONE_WRITES if events in (AUTO, ZONE) and exact else _WRITES
-    shown = dict(setting for place, setting in _HIDDEN.items() if Path(place) in program.parents)
     exec_start = [str(program), "record", "-o", str(TAPES), *options]
     return _UNIT.format(
         mark=MARK,
@@ -139,6 +184,36 @@ def unit(
         # ProtectKernelTunables= would hide /proc/kallsyms and forbid loading BPF programs.
         tunables="ReadOnlyPaths=/proc/sys" if addresses else "ProtectKernelTunables=yes",
         logs="no" if addresses else "yes",
-        home=shown.get("ProtectHome", "yes"),
-        tmp=shown.get("PrivateTmp", "yes"),
+        network=_NO_NETWORK,
+        sandbox=_sandbox(program),
+    )
+
+
+def _sandbox(*needed: Path) -> str:
+    """The end of a unit, whose program needs these paths."""
+    shown = dict(
+        setting
+        for place, setting in _HIDDEN.items()
+        if any(Path(place) in path.parents for path in needed)
+    )
+    return _SANDBOX.format(home=shown.get("ProtectHome", "yes"), tmp=shown.get("PrivateTmp", "yes"))
+
+
+def ship_unit(program: Path, url: str, directory: Path | None, rate: float | None) -> str:
+    """The text of the unit that runs `program ship` to an archive, which may be a directory."""
+    limit = () if rate is None else ("--rate", f"{int(rate)}B")
+    exec_start = [str(program), "ship", str(TAPES), url, "--follow", *limit]
+    places = [f"ReadOnlyPaths=-{TAPES}"]
+    if directory is not None:
+        places.append(f"ReadWritePaths={_quoted(str(directory))}")
+    return _SHIP_UNIT.format(
+        mark=MARK,
+        url=url.replace("%", "%%"),
+        exec=" ".join(map(_quoted, exec_start)),
+        environment=ENVIRONMENT,
+        needs="the tapes, read only, and "
+        + ("the network" if directory is None else "the archive"),
+        places="\n".join(places),
+        network=_NO_NETWORK if directory else "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX\n",
+        sandbox=_sandbox(program, *([directory] if directory else [])),
     )
