@@ -4,6 +4,7 @@
 import contextlib
 import errno
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from pagetape.archive import names
 from pagetape.archive.policy import Policy
 from pagetape.archive.store import Put, Store, StoreError
-from pagetape.schemas import bundle
+from pagetape.schemas import TABLES, bundle
 from pagetape.schemas.table_file import TableError
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import temporary
@@ -42,6 +43,24 @@ def check_finished(tape: Tape) -> None:
         raise TapeError(errno.EINVAL, f"{tape.path}: is unfinished: its recorder was killed")
 
 
+def check_whole(tape: Tape) -> None:
+    """Raise TapeError if a finished tape has a damaged table, or other files beside its tables."""
+    check_finished(tape)
+    for name in sorted(tape.tables):
+        for _ in tape.batches(name):  # with their checksums
+            pass
+    if tape.path.is_dir():
+        return
+    try:
+        with zipfile.ZipFile(tape.path) as opened:
+            others = {*opened.namelist()} - {f"{name}{bundle.SUFFIX}" for name in TABLES}
+    except (zipfile.BadZipFile, OSError) as e:
+        raise TapeError(errno.EBADMSG, f"{tape.path}: is damaged at its end: {e}") from e
+    if others:
+        why = f"holds other files too, such as {min(others)}"
+        raise TapeError(errno.EINVAL, f"{tape.path}: {why}: unpack it, and pass the directory")
+
+
 @contextlib.contextmanager
 def _in_one_file(tape: Tape) -> Iterator[Path]:
     """The file of a tape; a directory, as older recorders left it, is packed for as long."""
@@ -66,7 +85,7 @@ def put(
     archive has with other contents, and StoreError for an archive that does not answer.
     """
     tape = Tape(path)
-    check_finished(tape)
+    check_whole(tape)
     policy.check(tape)
     name = names.object_name(tape)
     with _in_one_file(tape) as file:

@@ -12,9 +12,10 @@ import errno
 import io
 import os
 import random
+import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -96,9 +97,11 @@ def open_store(url: str | Path, *, create: bool = False) -> Store:
 def _open_directory(text: str, root: Path, create: bool) -> Store:
     from obstore.store import LocalStore
 
-    if create and not root.is_dir():
+    if create:
+        new = not root.exists()
         output.make_directory(root, [])
-        root.chmod(0o700)  # its owner may share it
+        if new:
+            root.chmod(0o700)  # its owner may share it
     if not root.is_dir():
         why = "no such directory" if not root.exists() else "not a directory"
         raise StoreError(errno.ENOENT, f"{text}: {why}")
@@ -289,16 +292,28 @@ class Store:
         )
         return sorted(one.rstrip("/").rpartition("/")[2] for one in found["common_prefixes"])
 
+    def _check(self, name: str) -> None:
+        """Raise StoreError for what others put into a directory: reading a FIFO has no end."""
+        if self.root is None:
+            return
+        mode = 0
+        with suppress(OSError, ValueError):  # obstore says what is wrong
+            mode = (self.root / name).lstat().st_mode
+        if mode and not stat.S_ISREG(mode):
+            raise StoreError(errno.EINVAL, f"{self.where(name)}: not a regular file")
+
     def get(self, name: str) -> bytes:
         """The bytes of an object."""
         import obstore
 
+        self._check(name)
         return self._tried(name, lambda: bytes(obstore.get(self._objects, name).bytes()))
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
         """Some bytes of an object; fewer at its end."""
         import obstore
 
+        self._check(name)
         return self._tried(
             name,
             lambda: bytes(obstore.get_range(self._objects, name, start=start, length=length)),
@@ -308,6 +323,7 @@ class Store:
         """Store an object as the file `to`, which appears whole."""
         import obstore
 
+        self._check(name)
         try:
             with temporary.temporary(to.parent, f".{to.name}.", file_mode=0o600) as part:
 

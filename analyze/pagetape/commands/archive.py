@@ -7,17 +7,34 @@ from pathlib import Path
 import click
 
 from pagetape import answer, console
-from pagetape.commands import options
+from pagetape.commands import completion, options
 
 
 @click.command("archive")
-@options.tapes
-@options.archive
+@click.argument(
+    "given",
+    metavar="T.tape... URL",
+    nargs=-1,
+    required=True,
+    shell_complete=completion.tapes,
+)
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    type=str,
+    metavar="URL",
+    help="The archive, if the last argument is a tape as well.",
+)
 @options.policy
 @options.json
 @click.pass_context
 def command(
-    ctx: click.Context, tapes: tuple[Path, ...], url: str, policy: Path | None, as_json: bool
+    ctx: click.Context,
+    given: tuple[str, ...],
+    out: str | None,
+    policy: Path | None,
+    as_json: bool,
 ) -> None:
     """Put tapes into an archive: a directory, or a bucket of S3, GCS or Azure.
 
@@ -41,9 +58,12 @@ def command(
     from pagetape.archive.policy import Policy
     from pagetape.archive.store import open_store
 
+    tapes, url = (given[:-1], given[-1]) if out is None else (given, out)
+    if not tapes:
+        raise click.UsageError(f"{url}: no tape before the archive")
     rules, store = Policy.read(policy), open_store(url, create=True)
     found, refused = [], []
-    for path in tapes:
+    for path in map(Path, tapes):
         try:
             found.append(put.put(path, store, rules))
         except OSError as e:

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Kill shippers of the same tapes at random, while their server fails at times.
+
+    shipping.py [--tapes N] [--kills N]
+
+A reader looks at the archive all the while: it must find whole tapes only, and never fewer than
+before. At the end the archive has each tape once. Exit status 1 otherwise.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import program
+import s3_server
+
+from pagetape.archive import listing, names, put
+from pagetape.archive.store import Object, Store, open_store
+from pagetape.schemas.tape import Tape
+from pagetape.tapes import output
+
+
+def make_tapes(base: Path, directory: Path, number: int) -> list[Path]:
+    """Tapes of one machine, as a rotation makes them: the rows of `base`, at other times."""
+    source, paths = Tape(base), []
+    directory.mkdir(exist_ok=True)
+    for nr in range(number):
+        facts = source.facts | {
+            "boot_id": "9d0f6d6c-7c1b-4a86-9d0e-5c1c5c5a1e10",
+            "recorded_at": f"2026-11-{1 + nr % 28:02}T10:00:00+00:00",
+            "series": {"since": "2026-11-01T00:00:00+00:00", "number": nr},
+        }
+        paths.append(directory / f"host-2026-11-{1 + nr % 28:02}T{100000 + nr}Z.tape")
+        with output.whole_tape(paths[-1], facts, replace=False, inputs=[], durable=False) as tape:
+            for name in source.tables:
+                for batch in source.batches(name):
+                    tape.write(name, batch)
+    return paths
+
+
+@dataclass
+class Reader:
+    """Looks at an archive again and again."""
+
+    store: Store
+    polls: int = 0
+    most: int = 0  # tapes at one look
+    wrong: list[str] = field(default_factory=list)
+    _seen: dict[str, Object] = field(default_factory=dict)
+
+    def look(self) -> None:
+        found = {one.name: one for _, one in listing.tapes(self.store, say=self.wrong.append)}
+        if lost := self._seen.keys() - found.keys():
+            self.wrong.append(f"{len(lost)} tapes are gone")
+        for name in found.keys() - self._seen.keys():
+            self._check(name)
+        self._seen = found
+        self.polls += 1
+        self.most = max(self.most, len(found))
+
+    def _check(self, name: str) -> None:
+        with tempfile.TemporaryDirectory() as room:
+            self.store.fetch(name, Path(room) / "one.tape")
+            tape = Tape(Path(room) / "one.tape")
+            put.check_whole(tape)
+            if names.object_name(tape) != name:
+                self.wrong.append(f"{name} has the tape {names.object_name(tape)}")
+
+
+def _one_run(tapes: Path, url: str, lines: int | None, pause: float) -> bool:
+    """Run a shipper, and kill it after some lines of output; whether it was killed in time."""
+    command = [program.BIN / "pagetape", "ship", str(tapes), url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        if lines is None:
+            process.stdout.read()
+            assert process.wait() == 0, process.returncode
+            return False
+        for _ in range(lines):
+            if not process.stdout.readline():
+                break
+        time.sleep(pause)
+        early = process.poll() is None
+        process.kill()
+        return early
+
+
+def fire(
+    tapes: Path, url: str, kills: int, seed: int = 1, disturb: Callable[[], None] = lambda: None
+) -> dict[str, Any]:
+    """Let four shippers of the same tapes die `kills` times each, and then end."""
+    number, ended = len(list(tapes.glob("*.tape"))), Event()
+    reader = Reader(open_store(url, create=True))
+
+    def ship(nr: int) -> int:
+        draw, killed = random.Random(seed * 100 + nr), 0
+        for _ in range(kills):
+            killed += _one_run(tapes, url, draw.randrange(number), draw.uniform(0, 0.05))
+        _one_run(tapes, url, None, 0)
+        return killed
+
+    def read() -> None:
+        while not ended.wait(0.2):
+            reader.look()
+
+    with ThreadPoolExecutor(6) as pool:
+        watching = pool.submit(read)
+        disturbing = pool.submit(disturb)
+        shippers = [pool.submit(ship, nr) for nr in range(4)]
+        try:
+            killed = sum(shipper.result() for shipper in shippers)
+        finally:
+            ended.set()
+        disturbing.result()
+        watching.result()
+    reader.look()
+    return {
+        "tapes": number,
+        "killed in mid-run": killed,
+        "objects": len(reader._seen),
+        "looks of the reader": reader.polls,
+        "wrong": reader.wrong,
+    }
+
+
+def _down(server: s3_server.Server, times: int) -> None:
+    """Let the server vanish for a second, several times."""
+    for _ in range(times):
+        time.sleep(5)
+        server.proxy.down = True
+        time.sleep(1)
+        server.proxy.down = False
+
+
+def main() -> int:
+    parser = program.parser(__doc__)
+    parser.add_argument("--tapes", type=int, default=200)
+    parser.add_argument("--kills", type=int, default=50, help="of each of four shippers")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as text, s3_server.Server(failing=0.05) as server:
+        room = Path(text)
+        server.use()
+        dat = program.ROOT / "collector/tests/data/linux-6.1-zstd.dat"
+        program.run_pagetape("import", dat, "-o", room / "base.tape")
+        make_tapes(room / "base.tape", room / "tapes", given.tapes)
+        url, since = f"s3://{s3_server.BUCKET}/fire", time.monotonic()
+        found = fire(room / "tapes", url, given.kills, disturb=lambda: _down(server, 5))
+        for line in found["wrong"]:
+            program.say(f"shipping: {line}")
+        figures = found | {
+            "wrong": len(found["wrong"]),
+            "kills": 4 * given.kills,
+            "requests": len(server.proxy.requests),
+            "answers 503": server.proxy.failed,
+            "s": round(time.monotonic() - since),
+        }
+    program.give({"figures": program.table(("figure", "value"), figures.items())})
+    return int(bool(found["wrong"]) or found["objects"] != found["tapes"])
+
+
+if __name__ == "__main__":
+    program.run(main)
