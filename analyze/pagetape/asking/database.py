@@ -6,6 +6,7 @@ column, `tape`: the name of the row's tape. Booleans are BOOLEAN, enums VARCHAR.
 are
 
     machine                          one row of facts per tape
+    archived_tape, archived_*        index and aggregates of an archive, behind the views fleet_*
     node_distance                    the distance of each node from each CPU
     the views of queries/views/
     gfp_names(), context_names()     macros: the bits of a mask in words; gfp_mask(): the reverse
@@ -32,7 +33,7 @@ import duckdb
 import pyarrow as pa
 
 from pagetape.answer import Answer
-from pagetape.asking import query, query_memory
+from pagetape.asking import archived, query, query_memory
 from pagetape.asking.event_groups import Counted
 from pagetape.asking.only import Only
 from pagetape.asking.rare_events import RareEvents
@@ -40,7 +41,7 @@ from pagetape.asking.sequence_dataset import KeptDataset, SequenceDataset, Share
 from pagetape.asking.sequences import SEQUENCES
 from pagetape.asking.span import NEVER, Span
 from pagetape.asking.spill_dir import spill_dir
-from pagetape.asking.tape_dataset import RowsDataset, TapeDataset
+from pagetape.asking.tape_dataset import Dataset, RowsDataset, TapeDataset
 from pagetape.schemas import TABLES, Column, Table
 from pagetape.schemas.memory_tape import MemoryTape
 from pagetape.schemas.tape import Tape, TapeError
@@ -313,8 +314,8 @@ class Database:
         self._tapes = list(zip(tapes, names, strict=True))
         self._scanned: list[TapeDataset | SequenceDataset] = []
         self._shared = [SharedPass() for _ in tapes]
-        self._unmade: dict[str, Table | query.Query | type[SequenceDataset] | str]
-        self._unmade = {**TABLES, **_macros(), **SEQUENCES}
+        self._unmade: dict[str, Table | query.Query | type[SequenceDataset] | Dataset | str]
+        self._unmade = {**TABLES, **_macros(), **SEQUENCES, **archived.nothing()}
         self._unmade |= {view.name: view for view in query.views()}
         self._prepared: set[str] = set()
         self._machines = RowsDataset(MACHINE, self._machine_rows())
@@ -328,6 +329,11 @@ class Database:
     def tapes(self) -> list[Tape]:
         """The tapes, in their order."""
         return [tape for tape, _ in self._tapes]
+
+    def read_archive(self, tables: Mapping[str, Dataset]) -> None:
+        """Give the views fleet_* the tables of an archive, by archived.source(); before the first
+        query."""
+        self._unmade |= tables
 
     @property
     def _where(self) -> str:
@@ -366,6 +372,8 @@ class Database:
                 self._view(name, " UNION ALL ".join(self._selects(missing)))
             elif isinstance(missing, type):
                 self._view(name, " UNION ALL ".join(self._passes(name, missing)))
+            elif isinstance(missing, Dataset):
+                self._db.register(name, missing)
             elif isinstance(missing, str):
                 self._make(re.findall(r"\w+", missing))  # macros that it names
                 self._db.execute(missing)
@@ -378,6 +386,9 @@ class Database:
                     self._view(name, missing.sql)
 
     def _selects(self, table: Table) -> Iterator[str]:
+        if not self._tapes:
+            self._db.register(f"no_{table.name}", RowsDataset(table.arrow, []))
+            yield _select(table, f"no_{table.name}", "")
         for i, (tape, _) in enumerate(self._tapes):
             self._scanned.append(self._dataset(tape, table))
             yield self._selected(table, i, f"tape{i}_{table.name}")
@@ -395,6 +406,9 @@ class Database:
         return _select(table, source, name) + (f" WHERE {where}" if where else "")
 
     def _passes(self, name: str, kind: type[SequenceDataset]) -> Iterator[str]:
+        if not self._tapes:
+            self._db.register(f"no_{name}", RowsDataset(kind.schema, []))
+            yield f"SELECT '' AS tape, * FROM no_{name}"
         for i, (tape, label) in enumerate(self._tapes):
             source, span = f"tape{i}_{name}", (0, NEVER)
             if self._span is not None and tape.clock is not None:

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables behind the views fleet_*: what an archive's index and aggregates hold.
+
+The headers of these views in queries/views/ define the columns. A stored row has, instead of
+`tape`, the number of the tape in its segment of the index; a reader adds the segment's number.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+
+import pyarrow as pa
+
+from pagetape.asking import query
+from pagetape.asking.tape_dataset import Dataset, RowsDataset
+
+_PREFIX = "fleet_"
+_DERIVED = ("tape", "object", "shard")  # of a view, made from other columns
+_TYPES = {
+    "VARCHAR": pa.utf8(),
+    "VARCHAR[]": pa.list_(pa.utf8()),
+    "BIGINT": pa.int64(),
+    "INTEGER": pa.int32(),
+    "DOUBLE": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+    "TIMESTAMP": pa.timestamp("us"),
+}
+
+SEGMENT = pa.field("segment", pa.uint32())
+NUMBER = pa.field("number", pa.uint32())
+
+
+@cache
+def tables() -> Mapping[str, pa.Schema]:
+    """The stored columns of each table, by name: `tape` is the index, the others are aggregates."""
+    found = {}
+    for view in query.views():
+        if view.name.startswith(_PREFIX):
+            fields = [(c.name, _TYPES[c.type]) for c in view.columns if c.name not in _DERIVED]
+            found[view.name.removeprefix(_PREFIX)] = pa.schema([NUMBER, *fields])
+    return MappingProxyType(found)
+
+
+def source(name: str) -> str:
+    """The name in SQL of a stored table."""
+    return f"archived_{name}"
+
+
+def nothing() -> dict[str, Dataset]:
+    """The tables of no archive."""
+    return {
+        source(name): RowsDataset(pa.schema([SEGMENT, *schema]), [])
+        for name, schema in tables().items()
+    }
