@@ -21,63 +21,6 @@
 --   p95_us    DOUBLE   95th percentile: 5 % of the stalls were longer, in us.
 --   p99_us    DOUBLE   99th percentile: 1 % of the stalls were longer, in us.
 --   max_us    DOUBLE   The longest stall, in us.
-WITH kthread AS (
-    SELECT DISTINCT tape, pid FROM task WHERE kthread
-),
-
-wait AS (
-    SELECT tape, pid, cause AS what, from_ts, until_ts
-    FROM reclaim_window
-    WHERE ended AND waits
-    UNION ALL
-    SELECT tape, pid, 'throttled', greatest(ts::HUGEINT - usec_delayed * 1000, 0)::UBIGINT, ts
-    FROM reclaim
-    WHERE kind = 'throttled'
-),
-
-stall AS (
-    SELECT w.*, CASE WHEN k.pid IS NULL THEN 'task' ELSE 'kthread' END AS class
-    FROM wait AS w
-    LEFT JOIN kthread AS k USING (tape, pid)
-),
-
--- A stall that touches no earlier stall begins a new union.
-marked AS (
-    SELECT
-        tape,
-        pid,
-        class,
-        from_ts,
-        until_ts,
-        coalesce(
-            from_ts > max(until_ts) OVER (
-                PARTITION BY tape, pid ORDER BY from_ts, until_ts
-                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-            ),
-            true
-        ) AS begins
-    FROM stall
-),
-
-numbered AS (
-    SELECT
-        tape,
-        pid,
-        class,
-        from_ts,
-        until_ts,
-        count(if(begins, 1, NULL)) OVER (PARTITION BY tape, pid ORDER BY from_ts, until_ts) AS number
-    FROM marked
-),
-
-length AS (
-    SELECT what, class, (until_ts - from_ts) / 1e3 AS us FROM stall
-    UNION ALL
-    SELECT 'any', class, (max(until_ts) - min(from_ts)) / 1e3
-    FROM numbered
-    GROUP BY tape, pid, class, number
-)
-
 SELECT
     what,
     class,
@@ -87,6 +30,6 @@ SELECT
     round(quantile_cont(us, 0.95), 1) AS p95_us,
     round(quantile_cont(us, 0.99), 1) AS p99_us,
     round(max(us), 1) AS max_us
-FROM length
+FROM stall_length
 GROUP BY what, class
 ORDER BY what = 'any', what, class

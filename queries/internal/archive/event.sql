@@ -1,0 +1,44 @@
+-- Rows of fleet_event for one tape.
+--
+-- Spans of zones may overlap: a page belongs to the zone with the shortest span around it.
+--
+-- Columns:
+--   kind          VARCHAR  As in event.
+--   page_order    INTEGER  As in event.
+--   migratetype   VARCHAR  As in event.
+--   node          INTEGER  NUMA node; null if no snapshot of the tape shows it.
+--   zone          VARCHAR  Zone; null if no snapshot of the tape shows it.
+--   events        BIGINT   Number of events.
+--   without_page  BIGINT   Of these, events without a page: of alloc, failed requests.
+WITH place AS (
+    SELECT list({first: start_pfn, past: start_pfn + spanned, node: node::INTEGER, zone: zone::VARCHAR} ORDER BY spanned, start_pfn) AS zones
+    FROM zone
+    WHERE snapshot = 0 AND spanned > 0
+),
+
+counted AS (
+    SELECT
+        kind,
+        page_order,
+        migratetype,
+        list_filter(zones, lambda z: e.pfn >= z.first AND e.pfn < z.past)[1] AS at_zone,
+        count(*) AS events,
+        count(*) - count(pfn) AS without_page
+    FROM event AS e, place
+    GROUP BY ALL
+    UNION ALL
+    SELECT kind, page_order, NULL, NULL, sum(events)::BIGINT, sum(without_page)::BIGINT
+    FROM event_count
+    GROUP BY kind, page_order
+)
+
+SELECT
+    kind::VARCHAR AS kind,
+    page_order::INTEGER AS page_order,
+    migratetype::VARCHAR AS migratetype,
+    at_zone.node AS node,
+    at_zone.zone AS zone,
+    events,
+    without_page
+FROM counted
+ORDER BY kind, page_order, migratetype, node, zone

@@ -1,0 +1,20 @@
+-- Rows of fleet_free for one tape.
+--
+-- Columns:
+--   moment       VARCHAR  begin or end.
+--   node         INTEGER  NUMA node.
+--   zone         VARCHAR  Zone.
+--   migratetype  VARCHAR  Migratetype of the free list; null if only buddyinfo was readable.
+--   page_order   INTEGER  Order of the blocks.
+--   blocks       BIGINT   Number of free blocks.
+SELECT
+    if(snapshot = 0, 'begin', 'end') AS moment,
+    node::INTEGER AS node,
+    zone::VARCHAR AS zone,
+    migratetype::VARCHAR AS migratetype,
+    page_order::INTEGER AS page_order,
+    sum(nr_free)::BIGINT AS blocks
+FROM free_area
+WHERE nr_free > 0 AND snapshot IN (0, (SELECT max(snapshot) FROM free_area))
+GROUP BY ALL
+ORDER BY ALL
