@@ -45,6 +45,7 @@ COMMANDS = {
     "pull": ("pull", "Copy finished tapes from another machine, over ssh."),
     "prune": ("prune", "Remove the oldest tapes of an archive."),
     "verify": ("verify", "Check the tapes of an archive."),
+    "compact": ("compact", "Bring the index of an archive up to its tapes."),
     "export": ("export", "Convert a tape for other tools: Perfetto, LLFree."),
     "schema": ("schema", "Describe the tables and columns of a tape."),
     "top": ("top", "Show the live activity of this machine's page allocator."),

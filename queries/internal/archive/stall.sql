@@ -12,7 +12,7 @@ SELECT
     class,
     if(us < 1, -1, floor(4 * log2(greatest(us, 1)))::INTEGER) AS bucket,
     count(*) AS stalls,
-    sum(us) AS total_us,
+    round(sum(us), 3) AS total_us,
     max(us) AS max_us
 FROM stall_length
 GROUP BY ALL

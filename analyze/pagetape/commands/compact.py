@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pagetape compact: bring the index of an archive up to its tapes."""
+
+from dataclasses import asdict
+
+import click
+
+from pagetape import answer, console
+from pagetape.commands import options
+
+
+@click.command("compact")
+@click.argument("url", metavar="URL")
+@click.option(
+    "--date",
+    "days",
+    multiple=True,
+    metavar="DATE",
+    help="Only this day, as 2026-11-29; may be repeated.  [default: every day of the archive]",
+)
+@click.option(
+    "--shard",
+    metavar="HH",
+    help="Only tapes whose identity begins with these two hexadecimal digits: several machines can"
+    " share a day.",
+)
+@click.option("--rebuild", is_flag=True, help="Read every tape again, also those in the index.")
+@options.json
+def command(
+    url: str, days: tuple[str, ...], shard: str | None, rebuild: bool, as_json: bool
+) -> None:
+    """Bring the index and the aggregates of an archive up to its tapes.
+
+    URL is a directory, or a bucket: s3://, gs://, az://. The command reads each tape once, and
+    writes what questions over a fleet need: one row for each tape (also one without events), and
+    counts of its events. `pagetape schema fleet_tape` and the other views fleet_* list the columns.
+
+    Everything is written below index/ of the archive and derived from the tapes: index/ may be
+    removed, --rebuild makes it anew. A killed command loses the tapes that it has read since the
+    last 500. Several commands may run at the same time, also on one day. Tapes that were removed
+    from the archive drop out. Files of older generations are removed after an hour.
+
+    A tape that cannot be read is in the index with the reason: `pagetape report fleet.coverage`
+    shows it.
+
+    \b
+    Example:
+      pagetape compact s3://bucket/fleet --date 2026-11-29
+    """
+    from pagetape.archive.store import open_store
+    from pagetape.indexing import compact
+
+    if shard is not None and not compact.is_shard(shard):
+        raise click.UsageError(f"--shard '{shard}' is not two hexadecimal digits, as 5f")
+    if shard is not None and rebuild:
+        raise click.UsageError("--rebuild makes all shards of a day: leave out --shard")
+    for day in days:
+        if not compact.is_date(day):
+            raise click.UsageError(f"--date '{day}' is not a day, as 2026-11-29")
+    store = open_store(url)
+    wanted = list(dict.fromkeys(days)) or compact.dates(store)
+    found = []
+    for nr, day in enumerate(wanted):
+        with console.progress(f"{day} ({nr + 1} of {len(wanted)} days)") as show:
+            compactor = compact.Compactor(store, shard, rebuild, show)
+            found.append(compactor.run(day))
+        for problem in found[-1].unreadable:
+            console.report(f"{problem}: in the index without its rows")
+    if as_json:
+        answer.emit({"archive": url, "days": [asdict(one) for one in found]})
+        return
+    heads = ("date", "generation", "tapes", "added", "removed", "unreadable")
+    rows = [
+        (day.date, day.generation, day.tapes, day.added, day.removed, len(day.unreadable))
+        for day in found
+    ]
+    answer.say(answer.table(heads, rows) if rows else f"{url}: no tapes in this archive")
