@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from pagetape.asking.database import MACHINE, Database
+from pagetape.asking.database import Database
+from pagetape.asking.machine_rows import MACHINE
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import kernel_rows

@@ -23,7 +23,7 @@
 --   pageblock_order  INTEGER    Order of a pageblock.
 --   fallback_unit    VARCHAR    What one fallback that steals stands for: block or page; null if unknown.
 --   event_set        VARCHAR    Event set of the recording; null if unknown.
---   recorded         VARCHAR[]  Tracepoints that the recording enabled, as kmem:mm_page_alloc; null if unknown.
+--   recorded         VARCHAR    Tracepoints that the recording enabled, as kmem:mm_page_alloc, with blanks between; null if unknown.
 --   snapshot         VARCHAR    Source of the state at the start: exact, proc or none.
 --   private          VARCHAR    hash or drop, if the tape is private; else null.
 --   replayed         BOOLEAN    The tape is a replay.

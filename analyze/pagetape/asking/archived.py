@@ -14,11 +14,12 @@ import pyarrow as pa
 from pagetape.asking import query
 from pagetape.asking.tape_dataset import Dataset, RowsDataset
 
-_PREFIX = "fleet_"
+PREFIX = "fleet_"  # of the views
+TAPE = "fleet_tape"  # the view with a row for each tape
 _DERIVED = ("tape", "object", "shard")  # of a view, made from other columns
+_UNIQUE = ("identity", "etag")
 _TYPES = {
     "VARCHAR": pa.utf8(),
-    "VARCHAR[]": pa.list_(pa.utf8()),
     "BIGINT": pa.int64(),
     "INTEGER": pa.int32(),
     "DOUBLE": pa.float64(),
@@ -35,10 +36,16 @@ def tables() -> Mapping[str, pa.Schema]:
     """The stored columns of each table, by name: `tape` is the index, the others are aggregates."""
     found = {}
     for view in query.views():
-        if view.name.startswith(_PREFIX):
+        if view.name.startswith(PREFIX):
             fields = [(c.name, _TYPES[c.type]) for c in view.columns if c.name not in _DERIVED]
-            found[view.name.removeprefix(_PREFIX)] = pa.schema([NUMBER, *fields])
+            found[view.name.removeprefix(PREFIX)] = pa.schema([NUMBER, *fields])
     return MappingProxyType(found)
+
+
+def repeated(schema: pa.Schema) -> tuple[str, ...]:
+    """The text columns whose values repeat: dictionaries hold them."""
+    texts = (field.name for field in schema if field.type == pa.utf8())
+    return tuple(name for name in texts if name not in _UNIQUE)
 
 
 def source(name: str) -> str:

@@ -31,22 +31,22 @@ from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from pagetape.answer import Answer
 from pagetape.asking import archived, query, query_memory
 from pagetape.asking.event_groups import Counted
+from pagetape.asking.machine_rows import DISTANCE, MACHINE, distances, machine
 from pagetape.asking.only import Only
 from pagetape.asking.rare_events import RareEvents
 from pagetape.asking.sequence_dataset import KeptDataset, SequenceDataset, SharedPass
 from pagetape.asking.sequences import SEQUENCES
 from pagetape.asking.span import NEVER, Span
 from pagetape.asking.spill_dir import spill_dir
-from pagetape.asking.tape_dataset import Dataset, RowsDataset, TapeDataset
+from pagetape.asking.tape_dataset import RowsDataset, TapeDataset
 from pagetape.schemas import TABLES, Column, Table
 from pagetape.schemas.memory_tape import MemoryTape
 from pagetape.schemas.tape import Tape, TapeError
-from pagetape.tapes import fallback_unit, kernel_rows
-from pagetape.tapes.machine import assumed_distances
 
 _T = TypeVar("_T")
 
@@ -64,52 +64,6 @@ _LISTS = re.compile(
     r"\b(show|describe|summarize|pragma|use|query|query_table|copy|export|information_schema"
     r"|(duckdb|pg|sqlite)_\w+)\b",
     re.IGNORECASE,
-)
-
-
-def _kernel_fields() -> list[pa.Field[Any]]:
-    """The columns about the kernel: the features of its row, by the names of their values, and what
-    it shows."""
-    fields = []
-    for feature in kernel_rows.features():
-        of = pa.utf8() if feature.values else pa.int32() if feature.type == "number" else pa.bool_()
-        fields.append(pa.field(feature.column or feature.name, of, metadata={"doc": feature.doc}))
-    for one in kernel_rows.interfaces():
-        fields.append(pa.field(one.name, pa.bool_(), metadata={"doc": one.doc}))
-    return fields
-
-
-MACHINE = pa.schema(
-    [
-        pa.field("tape", pa.utf8()),
-        pa.field("host", pa.utf8()),
-        pa.field("kernel", pa.utf8()),
-        pa.field("kernel_row", pa.utf8()),  # of a replay: that of its rules; null if unknown
-        pa.field("arch", pa.utf8()),
-        pa.field("page_size", pa.int32()),
-        pa.field("pageblock_order", pa.int32()),
-        pa.field("nr_orders", pa.int32()),
-        pa.field("cpus", pa.int32()),
-        pa.field("nodes", pa.int32()),
-        pa.field("compaction_proactiveness", pa.int32()),
-        pa.field("zone_reclaim_mode", pa.int32()),
-        pa.field("extfrag_threshold", pa.int32()),
-        pa.field("min_free_kbytes", pa.int32()),
-        pa.field("fallback_unit", pa.utf8()),  # what one fallback event counts: block or page
-        pa.field("recorder_pid", pa.int32()),  # process that recorded the tape
-        pa.field("recorded", pa.list_(pa.utf8())),  # its "system:event"; null if unknown
-        pa.field("start_ts", pa.uint64()),  # first and last event of the tape
-        pa.field("end_ts", pa.uint64()),
-        pa.field("replayed", pa.bool_()),
-        pa.field("own", pa.bool_()),  # of a replay: under the recording's own rules
-        pa.field("model_kernel", pa.utf8()),  # of a replay: the kernel row of its rules, ...
-        pa.field("model_releases", pa.utf8()),  # ... the releases of that row in words, ...
-        pa.field("policy", pa.utf8()),  # ... its policies, ...
-        pa.field("reclaim", pa.utf8()),  # ... its reclaim mode, ...
-        pa.field("tier", pa.utf8()),  # ... and the tier of its predictions
-        pa.field("place", pa.int32()),  # among the tapes, from 0 on
-        *_kernel_fields(),
-    ]
 )
 
 
@@ -144,91 +98,6 @@ def _check_places(paths: Sequence[Path]) -> None:
 def labels(tapes: Sequence[Tape]) -> list[str]:
     """names_of() the tapes."""
     return names_of([tape.path for tape in tapes])
-
-
-DISTANCE = pa.schema(
-    [
-        pa.field("tape", pa.utf8()),
-        pa.field("cpu", pa.int32()),
-        pa.field("to_node", pa.int32()),
-        pa.field("distance", pa.int32()),  # from the firmware: 10 is the CPU's own node
-        pa.field("assumed", pa.bool_()),  # the tape does not have the distance
-    ]
-)
-
-
-def distances(tape: Tape, label: str) -> list[dict[str, Any]]:
-    """The rows of `node_distance` for one tape."""
-    nodes = sorted(tape.facts.get("nodes") or [], key=lambda node: int(node["id"]))
-    rows = []
-    for node in nodes:
-        recorded = node.get("distance", [])
-        assumed = len(recorded) != len(nodes)
-        row = assumed_distances(nodes, node) if assumed else recorded
-        rows += [
-            {"tape": label, "cpu": cpu, "to_node": other["id"], "distance": d, "assumed": assumed}
-            for cpu in node.get("cpus", [])
-            for other, d in zip(nodes, row, strict=True)
-        ]
-    return rows
-
-
-def _number(text: object) -> int | None:
-    """A sysctl's value, if it is a number below 10^9."""
-    words = str(text)
-    return int(words) if words.isdecimal() and len(words) < 10 else None
-
-
-def _kernel(tape: Tape) -> dict[str, Any]:
-    """The columns of `machine` about the kernel; without a row, the features of the newest."""
-    row = kernel_rows.row_of(tape)
-    release = kernel_rows.release(tape)
-    shown = {i.name: kernel_rows.shows(release, i.name) for i in kernel_rows.interfaces()}
-    rules = kernel_rows.rules(row or kernel_rows.known()[-1].name)
-    return {
-        "kernel_row": row,
-        **{f.column or f.name: rules[f.name] for f in kernel_rows.features()},
-        **shown,
-    }
-
-
-def _recorded(facts: Mapping[str, Any]) -> list[str] | None:
-    """The tracepoints that the recording enabled; None if nobody knows, as of an import."""
-    if "replay" in facts or facts.get("events") is None:
-        return None
-    return [name for name in facts["events"] if name not in facts.get("skipped_events", [])]
-
-
-def machine(tape: Tape, label: str, place: int) -> dict[str, Any]:
-    """The row of `machine` for one tape."""
-    facts = tape.facts
-    run = facts.get("replay")
-    sysctls = facts.get("sysctls") or {}
-    start, end = tape.clock or (None, None)
-    return (
-        {name: facts.get(name) for name in MACHINE.names}
-        | _kernel(tape)
-        | {
-            "tape": label,
-            "nodes": len(facts["nodes"]) if facts.get("nodes") else None,
-            "compaction_proactiveness": _number(sysctls.get("vm.compaction_proactiveness")),
-            "zone_reclaim_mode": _number(sysctls.get("vm.zone_reclaim_mode")),
-            "extfrag_threshold": _number(sysctls.get("vm.extfrag_threshold")),
-            "min_free_kbytes": _number(sysctls.get("vm.min_free_kbytes")),
-            "fallback_unit": fallback_unit.of_tape(tape),
-            "recorded": _recorded(facts),
-            "start_ts": start,
-            "end_ts": end,
-            "replayed": run is not None,
-            "own": run and run["own"],
-            "model_kernel": run and run["kernel"],
-            "model_releases": run and kernel_rows.releases(run["kernel"]),
-            "policy": run and " + ".join(run["policies"]),
-            "reclaim": run and run["reclaim"],
-            "tier": run and run["tier"],
-            "place": place,
-        }
-    )
 
 
 def quoted(text: str) -> str:
@@ -279,6 +148,7 @@ class Database:
     """A DuckDB connection over some tapes. It creates a view or macro when a statement names it."""
 
     _kept: Collection[str] = ()  # views whose rows are found once
+    _archive_where = ""  # condition on the tapes of an archive
 
     def __init__(
         self,
@@ -314,7 +184,7 @@ class Database:
         self._tapes = list(zip(tapes, names, strict=True))
         self._scanned: list[TapeDataset | SequenceDataset] = []
         self._shared = [SharedPass() for _ in tapes]
-        self._unmade: dict[str, Table | query.Query | type[SequenceDataset] | Dataset | str]
+        self._unmade: dict[str, Table | query.Query | type[SequenceDataset] | ds.Dataset | str]
         self._unmade = {**TABLES, **_macros(), **SEQUENCES, **archived.nothing()}
         self._unmade |= {view.name: view for view in query.views()}
         self._prepared: set[str] = set()
@@ -330,10 +200,11 @@ class Database:
         """The tapes, in their order."""
         return [tape for tape, _ in self._tapes]
 
-    def read_archive(self, tables: Mapping[str, Dataset]) -> None:
-        """Give the views fleet_* the tables of an archive, by archived.source(); before the first
-        query."""
+    def read_archive(self, tables: Mapping[str, ds.Dataset], where: str = "") -> None:
+        """Give the views fleet_* the tables of an archive, by archived.source(), before the first
+        query. `where`: a condition on fleet_tape. Only tapes that meet it are in any of them."""
         self._unmade |= tables
+        self._archive_where = where
 
     @property
     def _where(self) -> str:
@@ -372,7 +243,7 @@ class Database:
                 self._view(name, " UNION ALL ".join(self._selects(missing)))
             elif isinstance(missing, type):
                 self._view(name, " UNION ALL ".join(self._passes(name, missing)))
-            elif isinstance(missing, Dataset):
+            elif isinstance(missing, ds.Dataset):
                 self._db.register(name, missing)
             elif isinstance(missing, str):
                 self._make(re.findall(r"\w+", missing))  # macros that it names
@@ -383,7 +254,16 @@ class Database:
                     sql = f"CREATE TEMP TABLE {name} AS {missing.sql}"
                     self.evaluate(partial(self._db.execute, sql))
                 else:
-                    self._view(name, missing.sql)
+                    self._view(name, self._chosen_tapes(name, missing.sql))
+
+    def _chosen_tapes(self, name: str, sql: str) -> str:
+        """The SQL of a view; of an archive, the rows of the tapes of a question."""
+        if not self._archive_where or not name.startswith(archived.PREFIX):
+            return sql
+        if name == archived.TAPE:
+            return f"SELECT * FROM (\n{sql}\n) AS {name} WHERE {self._archive_where}"
+        self._make([archived.TAPE])
+        return f"SELECT * FROM (\n{sql}\n) WHERE tape IN (SELECT tape FROM {archived.TAPE})"
 
     def _selects(self, table: Table) -> Iterator[str]:
         if not self._tapes:

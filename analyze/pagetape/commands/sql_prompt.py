@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pagetape import answer, did_you_mean, terminal
 from pagetape.asking import query
-from pagetape.asking.database import DISTANCE, MACHINE
+from pagetape.asking.machine_rows import DISTANCE, MACHINE
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import TapeError
 

@@ -303,7 +303,6 @@ def _mark(one: Object) -> _Mark:
 
 def _parquet(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    texts = [f.name for f in rows.schema if f.type in (pa.utf8(), pa.list_(pa.utf8()))]
-    options = {"use_dictionary": texts, "column_encoding": {"number": "DELTA_BINARY_PACKED"}}
+    options = {"use_dictionary": [*archived.repeated(rows.schema)], "column_encoding": {"number": "DELTA_BINARY_PACKED"}}
     pq.write_table(rows, sink, compression="zstd", compression_level=3, **options)
     return bytes(sink.getvalue())

@@ -101,15 +101,15 @@ def _memory(tape: Tape) -> float | None:
     return round(managed * size / 2**30, 3) if managed else None
 
 
-def _recorded(tape: Tape) -> list[str] | None:
+def _recorded(tape: Tape) -> str | None:
     """The tracepoints that could have had events; None if nobody knows. Of an import, those that
     had some."""
     wanted = tape.facts.get("events")
     if "replay" in tape.facts:
         return None
     if wanted is None:
-        return sorted(absent.seen(tape) or ()) or None
-    return sorted(set(wanted) - set(tape.facts.get("skipped_events", [])))
+        return " ".join(sorted(absent.seen(tape) or ())) or None
+    return " ".join(sorted(set(wanted) - set(tape.facts.get("skipped_events", []))))
 
 
 def _hashed(text: object) -> str | None:

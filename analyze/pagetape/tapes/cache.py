@@ -69,8 +69,8 @@ def contents(tape: Tape) -> str:
     return _digest_of(files) if settled else digest(tape.files)
 
 
-def _directory(what: str) -> Path | None:
-    """The directory for tables `what`, which only this user can read and change; None without one.
+def directory(what: str) -> Path | None:
+    """The directory for files `what`, which only this user can read and change; None without one.
 
     A directory of another user, or a link in its place, is not used.
     """
@@ -80,14 +80,14 @@ def _directory(what: str) -> Path | None:
             above.mkdir(mode=0o700, parents=True)
         if above.stat().st_uid != os.geteuid():
             return None
-        for directory in (above / "pagetape", above / "pagetape" / what):
+        for one in (above / "pagetape", above / "pagetape" / what):
             with contextlib.suppress(FileExistsError):
-                directory.mkdir(mode=0o700)
-            found = directory.lstat()
+                one.mkdir(mode=0o700)
+            found = one.lstat()
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
                 return None
             if found.st_mode & 0o077:
-                directory.chmod(0o700)
+                one.chmod(0o700)
     except OSError:
         return None
     return above / "pagetape" / what
@@ -108,18 +108,16 @@ def _read(path: Path, schema: pa.Schema) -> pa.Table | None:
 
 def stored(tape: Tape, what: str, schema: pa.Schema) -> pa.Table | None:
     """The table `what` of `tape`, if the cache has it."""
-    directory = _directory(what)
-    if directory is None:
-        return None
-    return _read(directory / _name(tape), schema)
+    place = directory(what)
+    return None if place is None else _read(place / _name(tape), schema)
 
 
 def table(tape: Tape, what: str, schema: pa.Schema, make: Callable[[], pa.Table]) -> pa.Table:
     """The table `what` of `tape`: from the cache, or computed and put into the cache."""
-    directory = _directory(what)
-    if directory is None:
+    place = directory(what)
+    if place is None:
         return make()
-    if (found := _read(directory / _name(tape), schema)) is not None:
+    if (found := _read(place / _name(tape), schema)) is not None:
         return found
     made = make()
     store(tape, what, made)
@@ -135,12 +133,12 @@ def _name(tape: Tape) -> str:
 
 def store(tape: Tape, what: str, rows: pa.Table) -> None:
     """Put the table `what` of `tape` into the cache, if there is one."""
-    if (directory := _directory(what)) is None:
+    if (place := directory(what)) is None:
         return
-    path = directory / _name(tape)
+    path = place / _name(tape)
     with (
         contextlib.suppress(OSError),
-        temporary.temporary(directory, f".{path.stem}.", file_mode=0o600) as part,
+        temporary.temporary(place, f".{path.stem}.", file_mode=0o600) as part,
     ):
         with pa.OSFile(str(part), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
             writer.write_table(rows)

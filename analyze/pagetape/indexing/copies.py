@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copies of an archive's objects on this machine: a bounded cache. An archive that is a directory
+is read in place."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
+from pathlib import Path
+
+from pagetape.archive.store import Object, Store
+from pagetape.tapes import cache
+
+MOST = 10 << 30  # bytes of all copies; the ones that were used last stay
+_AT_ONCE = 4  # objects that are fetched at the same time
+
+
+class Copies:
+    """Copies of the objects of one archive. They stay until close(), and if there is a cache, as
+    long as it has room."""
+
+    def __init__(self, store: Store, most: int = MOST) -> None:
+        self._store, self._most = store, most
+        self._kept = cache.directory("archive")
+        self._own = None if self._kept else tempfile.TemporaryDirectory(prefix="pagetape-archive-")
+        self._used: set[Path] = set()
+        self.fetched = 0  # objects
+        self.bytes = 0  # of them
+
+    def paths(
+        self, objects: Sequence[Object], progress: Callable[[float], None] = lambda _: None
+    ) -> list[Path]:
+        """The files of objects, in their order; raises StoreError."""
+        found = []
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for nr, path in enumerate(pool.map(self._path, objects)):
+                progress(nr / len(objects))
+                found.append(path)
+        self._trim()
+        return found
+
+    def _path(self, one: Object) -> Path:
+        if self._store.root is not None:
+            return self._store.root / one.name
+        about = f"{self._store.url} {one.name} {one.etag}"
+        above = self._kept or Path(self._own.name if self._own else "")
+        path = above / blake2b(about.encode(), digest_size=8).hexdigest() / Path(one.name).name
+        self._used.add(path)
+        if not (path.is_file() and path.stat().st_size == one.size):
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            self._store.fetch(one.name, path)
+            self.fetched += 1
+            self.bytes += one.size
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return path
+
+    def _trim(self) -> None:
+        """Remove the copies that were not used for the longest time, beyond the bound."""
+        if self._kept is None or self._store.root is not None:
+            return
+        known = []
+        for path in self._kept.glob("*/*"):
+            with contextlib.suppress(OSError):
+                state = path.stat()
+                known.append((state.st_mtime_ns, state.st_size, path))
+        total = sum(size for _, size, _ in known)
+        for _, size, path in sorted(known):
+            if total <= self._most:
+                break
+            if path not in self._used:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+                    path.parent.rmdir()
+                total -= size
+
+    def close(self) -> None:
+        if self._own is not None:
+            self._own.cleanup()

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The index of an archive as a reader sees it: the newest generation of each day of a question."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.fs
+
+from pagetape.archive import names
+from pagetape.archive.store import Object, Store, StoreError
+from pagetape.asking import archived
+from pagetape.indexing import manifest
+from pagetape.indexing.copies import Copies
+from pagetape.indexing.manifest import Manifest
+
+_AT_ONCE = 8  # manifests that are read at the same time
+_COMPARED = 20_000  # tapes of a question up to which the list of tapes is compared with the index
+
+_LONG_AGO = datetime.fromtimestamp(0, UTC)
+
+
+class FleetIndex:
+    """The segments of some days, numbered; their files are fetched when a question needs them."""
+
+    def __init__(self, store: Store, days: tuple[str | None, str | None] = (None, None)) -> None:
+        """`days`: the first and the last one; None for no limit. Tapes without a date are in a
+        question without limits only."""
+        self._store, self._days = store, days
+        self.copies = Copies(store)
+        self._read()
+
+    def _read(self) -> None:
+        known = manifest.generations(self._store)
+        numbers = {day: max(known[day]) for day in sorted(known) if self._asked(day)}
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            of_day = pool.map(lambda d: manifest.read(self._store, *d), numbers.items())
+            self.manifests: list[Manifest] = [*of_day]
+        self._segments = [(one.date, part) for one in self.manifests for part in one.segments]
+
+    def _asked(self, day: str) -> bool:
+        first, last = self._days
+        if day == names.UNKNOWN:
+            return first is None and last is None
+        return (first or "") <= day and (last is None or day <= last)
+
+    @property
+    def tapes(self) -> int:
+        return sum(one.tapes for one in self.manifests)
+
+    def unlisted(self) -> tuple[int, int] | None:
+        """Tapes of these days that the index lacks, and tapes of the index that the archive has no
+        more; None for so many tapes that a list takes long."""
+        if self.tapes > _COMPARED:
+            return None
+        there = set()
+        for below in self._store.below(names.TAPES):
+            if self._asked(day := below.removeprefix("date=")):
+                for one in self._store.list(names.prefix(day)):
+                    if named := names.parse(one.name):
+                        there.add(named.identity)
+                if len(there) > 2 * _COMPARED:
+                    return None
+        table = self.tables(["tape"])[archived.source("tape")]
+        known = {*table.to_table(columns=["identity"])["identity"].to_pylist()}
+        return len(there - known), len(known - there)
+
+    def tables(
+        self, wanted: Collection[str], segments: Collection[int] | None = None
+    ) -> dict[str, ds.Dataset]:
+        """Tables for Database.read_archive(): of these names, and with rows of these segments only.
+        Fetches their files. Another compactor may remove an old generation meanwhile: then the
+        next one is read."""
+        try:
+            return self._tables(wanted, segments)
+        except StoreError as e:
+            if e.errno != errno.ENOENT or segments is not None:
+                raise
+        self._read()
+        return self._tables(wanted, segments)
+
+    def _tables(
+        self, wanted: Collection[str], segments: Collection[int] | None
+    ) -> dict[str, ds.Dataset]:
+        found = {}
+        for name in wanted:
+            files = [
+                (nr, Object(manifest.data_name(day, part.identity, name), size, None, _LONG_AGO))
+                for nr, (day, part) in enumerate(self._segments)
+                if (segments is None or nr in segments) and (size := part.files.get(name))
+            ]
+            paths = self.copies.paths([one for _, one in files])
+            found[archived.source(name)] = _dataset(
+                name, zip((nr for nr, _ in files), paths, strict=True)
+            )
+        return found
+
+
+def _dataset(name: str, files: Iterable[tuple[int, Path]]) -> ds.Dataset:
+    """The rows of files with their segments. Texts that repeat come as dictionaries."""
+    schema = pa.schema([archived.SEGMENT, *archived.tables()[name]])
+    texts = archived.repeated(schema)
+    for at, field in enumerate(schema):
+        if field.name in texts:
+            schema = schema.set(at, field.with_type(pa.dictionary(pa.int32(), pa.utf8())))
+    parquet = ds.ParquetFileFormat(dictionary_columns=set(texts))
+    disk = pa.fs.LocalFileSystem()
+    fragments = [
+        parquet.make_fragment(
+            str(path), disk, ds.field("segment") == pa.scalar(nr, archived.SEGMENT.type)
+        )
+        for nr, path in files
+    ]
+    return ds.FileSystemDataset(fragments, schema, parquet, disk)
