@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from pagetape.archive import directory
+from pagetape.archive import directory, names
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import is_tape
 from pagetape.tapes import output, temporary
@@ -73,6 +73,11 @@ def is_url(text: str | os.PathLike[str]) -> bool:
 def directory_of(text: str) -> Path:
     """The directory of a path, or of a URL with file://."""
     return Path(unquote(urlsplit(text).path)) if text.startswith("file://") else Path(text)
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a path is a directory with tapes as objects."""
+    return (path / names.TAPES).is_dir()
 
 
 def open_store(url: str | Path, *, create: bool = False) -> Store:

@@ -40,8 +40,8 @@ def command(
     last 500. Several commands may run at the same time, also on one day. Tapes that were removed
     from the archive drop out. Files of older generations are removed after an hour.
 
-    A tape that cannot be read is in the index with the reason: `pagetape report fleet.coverage`
-    shows it.
+    A tape that cannot be read is in the index with the reason, in the column `problem` of
+    fleet_tape; `pagetape report fleet.coverage` counts such tapes.
 
     \b
     Example:

@@ -6,6 +6,8 @@ click does not check paths: the code that opens a file reports better errors.
 
 import math
 import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,48 @@ class Moment(click.ParamType[float]):
         return -seconds if text.startswith("-") else seconds
 
 
+class When(click.ParamType[str]):
+    """A Moment of a tape, or a time of an archive: a span before now, a day or a time of UTC."""
+
+    name = "time"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        text = str(value).strip()
+        if _day(text) is None:
+            Moment().convert(text, param, ctx)
+        return text
+
+
+def _day(text: str) -> datetime | None:
+    """A day or a time in ISO 8601; without a zone in UTC."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at.astimezone(UTC).replace(tzinfo=None) if at.tzinfo else at
+
+
+def moment(name: str, text: str | None) -> float | None:
+    """The value of a When option about tapes."""
+    if text is not None and _day(text) is not None:
+        why = "a tape counts from its first event, as 10s; days and dates are for archives"
+        raise click.UsageError(f"--{name} {text}: {why}")
+    return None if text is None else Moment().convert(text, None, None)
+
+
+def utc(name: str, text: str | None) -> datetime | None:
+    """The value of a When option about an archive, in UTC without a zone."""
+    if text is None or (at := _day(text)) is not None:
+        return at if text is not None else None
+    span = abs(Moment().convert(text, None, None))
+    try:
+        return datetime.now(UTC).replace(tzinfo=None) - timedelta(seconds=span)
+    except OverflowError:
+        raise click.UsageError(f"--{name} {text}: before the year 1") from None
+
+
 _SECONDS = {"s": 1.0, "ms": 1e-3, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12} | {
     "KiB": 2.0**10,
@@ -79,11 +123,53 @@ def size(least: float = 0) -> Quantity:
 
 PATH = click.Path(path_type=Path)
 
+
+
+class Archive(str):
+    """The place of an archive: a directory, or a bucket's URL."""
+
+
+class _Source(click.ParamType[Path | Archive]):
+    """A tape, or an archive of tapes."""
+
+    name = "path"
+
+    def convert(
+        self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None
+    ) -> Path | Archive:
+        if isinstance(value, Path | Archive):
+            return value
+        return Archive(value) if is_archive(str(value)) else Path(value)
+
+
+def is_archive(text: str) -> bool:
+    """Whether a word is the place of an archive, not a tape."""
+    from pagetape.archive import store
+
+    return store.is_url(text) or store.is_archive(Path(text))
+
+
+def archive_of(sources: Sequence[Path | Archive]) -> Archive | None:
+    """The archive among arguments; bad usage unless it is alone."""
+    found = [one for one in sources if isinstance(one, Archive)]
+    if found and len(sources) > 1:
+        raise click.UsageError(f"{found[0]}: an archive is asked alone, without other tapes")
+    return found[0] if found else None
+
+
 tape = click.argument("tape", metavar="T.tape", type=PATH, shell_complete=completion.tapes)
 tapes = click.argument(
     "tapes",
     metavar="T.tape...",
     type=PATH,
+    nargs=-1,
+    required=True,
+    shell_complete=completion.tapes,
+)
+sources = click.argument(
+    "tapes",
+    metavar="T.tape...|URL",
+    type=_Source(),
     nargs=-1,
     required=True,
     shell_complete=completion.tapes,

@@ -13,12 +13,13 @@ import click
 
 from pagetape import answer, did_you_mean, terminal
 from pagetape.asking import query
-from pagetape.commands import options
+from pagetape.commands import archive_report, options
 from pagetape.replaying import NOT_MODELLED
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from pagetape.asking import filters
-    from pagetape.asking.database import Database
     from pagetape.schemas.tape import Tape
 
 
@@ -32,83 +33,191 @@ class _Form(NamedTuple):
     force: bool
 
 
-def _run(
-    q: query.Query,
-    paths: Sequence[Path],
-    form: _Form,
-    values: dict[str, Any],
-    wanted: filters.Filters,
-) -> None:
-    import duckdb
+class _Found(NamedTuple):
+    """The answer to a report about tapes."""
 
-    from pagetape.asking import filters, needs
+    answer: answer.Answer
+    said: list[str]
+    tables: list[pa.Table]  # its rows, if an Arrow file is wanted
+
+
+class _Asked(NamedTuple):
+    """A report with its parameters and filters."""
+
+    q: query.Query
+    values: dict[str, Any]
+    wanted: filters.Filters
+    arrow: bool
+
+    def of(self, tapes: Sequence[Tape]) -> _Found:
+        """The answer about one tape, or of a report that compares tapes."""
+        import duckdb
+
+        from pagetape.asking import filters
+        from pagetape.asking.keeping_database import KeepingDatabase
+
+        tables = []
+        try:
+            part = filters.part(self.q, tapes, self.values, self.wanted)
+            how: dict[str, Any] = {"span": part.span, "only": part.only}
+            with KeepingDatabase(tapes, [part.question], part.values, **how) as db:
+                if self.arrow:
+                    relation = db.relation(part.question, part.values)
+                    tables.append(db.evaluate(relation.to_arrow_table))
+                found = db.run(part.question, part.values)
+        except query.ParameterError as e:
+            raise click.UsageError(str(e)) from e
+        except duckdb.Error as e:
+            if self.wanted.where is None:
+                raise
+            columns = ", ".join(column.name for column in self.q.columns)
+            why = str(e).splitlines()[0]
+            words = f"--where '{self.wanted.where}': {why} (columns: {columns})"
+            raise click.UsageError(words) from e
+        note = _why_empty(self.q, tapes, part) if not found.rows else ""
+        if _one_node(self.q, tapes):
+            note = "this machine has one node: there is nothing to compare"
+        return _Found(found, [*part.said, *filter(None, [note])], tables)
+
+    def of_each(self, tapes: Sequence[Tape]) -> _Found:
+        """The answers about several tapes, with a column that names the tape of a row. A tape of
+        the wrong kind for the report has a line, unless no tape has a row."""
+        import pyarrow as pa
+
+        from pagetape.asking.database import labels
+
+        alone = self._replace(wanted=self.wanted._replace(sort=None))
+        rows: list[tuple[Any, ...]] = []
+        said: dict[str, list[str]] = {}  # lines, with the tapes that they are about
+        tables, wrong = [], []
+        for label, tape in zip(labels(tapes), tapes, strict=True):
+            try:
+                found = alone.of([tape])
+            except click.UsageError:
+                raise
+            except click.ClickException as e:
+                wrong.append(e.message)
+                continue
+            rows += [(label, *row) for row in found.answer.rows]
+            for line in found.said:
+                said.setdefault(line, []).append(label)
+            names = pa.array([label] * len(found.answer.rows), pa.utf8())
+            tables += [table.add_column(0, "tape", names) for table in found.tables]
+        if len(wrong) == len(tapes):
+            raise click.ClickException("; ".join(wrong))
+        lines = [
+            line if len(of) == len(tapes) else f"{', '.join(of)}: {line}"
+            for line, of in said.items()
+        ]
+        columns = ["tape", *(column.name for column in self.q.columns)]
+        types = ["VARCHAR", *(column.type for column in self.q.columns)]
+        every = answer.Answer(columns, types, rows)
+        return _Found(archive_report.in_order(every, self.wanted.sort), [*lines, *wrong], tables)
+
+
+def _run(asked: _Asked, paths: Sequence[Path], form: _Form, about: dict[str, Any]) -> None:
+    """A report about tapes. `about`: keys of the JSON object besides, and `lines`."""
+    from pagetape.asking import needs
     from pagetape.asking.database import labels
-    from pagetape.asking.keeping_database import KeepingDatabase
     from pagetape.schemas.tape import Tape
-    from pagetape.tapes import origin
+    from pagetape.tapes import absent, origin
+    from pagetape.tapes.kernel_rows import warnings_of
+    from pagetape.tapes.loss import Loss
 
-    tapes = [Tape(path) for path in paths]
+    q, tapes = asked.q, [Tape(path) for path in paths]
     origin.check_together(tapes)
-    try:
-        part = filters.part(q, tapes, values, wanted)
-        how: dict[str, Any] = {"span": part.span, "only": part.only}
-        with KeepingDatabase(tapes, [part.question], part.values, **how) as db:
-            if form.arrow is not None:
-                _write_arrow(db, part, form, [*paths])
-            found = db.run(part.question, part.values)
-    except query.ParameterError as e:
-        raise click.UsageError(str(e)) from e
-    except duckdb.Error as e:
-        if wanted.where is None:
-            raise
-        columns = ", ".join(column.name for column in q.columns)
-        why = str(e).splitlines()[0]
-        raise click.UsageError(f"--where '{wanted.where}': {why} (columns: {columns})") from e
-    note = _why_empty(q, tapes, part) if not found.rows else ""
-    if _one_node(q, tapes):
-        note = "this machine has one node: there is nothing to compare"
-    limit = wanted.limit
-    if limit is not None and limit < len(found.rows):
-        part.said.append(f"{limit} of {answer.amount(len(found.rows), 'row')}")
-        found = replace(found, rows=found.rows[:limit])
-    empty = _of_each(tapes, partial(needs.empty, q)) if found.rows else []
-    notes = [note, *empty, q.replay if any("replay" in tape.facts for tape in tapes) else ""]
-    beside = origin.lines(tapes, labels(tapes))
-    _print(q, tapes, form, found, [*part.said, *filter(None, notes), *beside], wanted)
+    several = q.several or len(tapes) == 1
+    found = asked.of(tapes) if several else asked.of_each(tapes)
+    if form.arrow is not None:
+        _write_arrow(found.tables, form, [*paths])
+    said, lines = [*found.said], about.pop("lines", [])
+    shown = _limited(found.answer, asked.wanted.limit, said)
+    empty = _of_each(tapes, partial(needs.empty, q)) if shown.rows else []
+    replay = q.replay if any("replay" in tape.facts for tape in tapes) else ""
+    beside = origin.lines(tapes, labels(tapes)) if q.several else []
+    said += [*empty, *filter(None, [replay]), *beside, *lines]
+    loss = Loss.of_all(tapes)
+    tiers = [max(q.tier, tape.facts["replay"]["tier"]) for tape in tapes if "replay" in tape.facts]
+    texts = [str(path) for path in paths]
+    about = {
+        **about,
+        **({"tapes": texts} if q.several or len(texts) > 1 else {"tape": texts[0]}),
+        "lost": loss.total,
+        "anomalies": loss.anomalies,
+        "tier": max(tiers, default="recorded"),
+        "kernel_warnings": _of_each(tapes, warnings_of),
+        "absent": _of_each(tapes, absent.lines),
+    }
+    if given := asked.wanted.given():
+        about["filters"] = given | about.get("filters", {})
+    _print(q, form, shown, about, [*said, f"{loss}; tier: {about['tier']}"])
+
+
+def _limited(found: answer.Answer, limit: int | None, said: list[str]) -> answer.Answer:
+    if limit is None or limit >= len(found.rows):
+        return found
+    said.append(f"{limit} of {answer.amount(len(found.rows), 'row')}")
+    return replace(found, rows=found.rows[:limit])
+
+
+def _run_archive(
+    asked: _Asked, url: str, form: _Form, choice: archive_report.Choice
+) -> None:
+    """A report about an archive: from its index, or about the tapes of a question."""
+    from pagetape.indexing import question
+
+    q = asked.q
+    with archive_report.opened(url, choice) as fleet:
+        filters_given = {"filters": choice.given()} if choice.given() else {}
+        if not question.of_archive(q):
+            if choice.by:
+                why = f"reads tapes, not the index: leave out --by ({question.names_answered()})"
+                raise click.UsageError(f"{q.name} {why}")
+            about = {"archive": url, "fleet": fleet.totals, "lines": fleet.lines(), **filters_given}
+            _run(asked, archive_report.fetched(fleet, choice), form, about)
+            return
+        given = {name: value for name, value in asked.wanted.given().items()}
+        if extra := given.keys() - {"sort", "limit"}:
+            names = ", ".join(f"--{name}" for name in sorted(extra))
+            raise click.UsageError(f"{names}: the index has no such parts; pagetape sql {url}")
+        found, said = archive_report.counted(fleet, q, asked.values)
+        if form.arrow is not None:
+            _write_arrow([_table(found)], form, [])
+        shown = _limited(archive_report.in_order(found, asked.wanted.sort), asked.wanted.limit, said)
+        about = {"archive": url, "fleet": fleet.totals, "lost": fleet.totals["lost"], **filters_given}
+        about["tier"] = "recorded"
+        lost = "unknown" if about["lost"] is None else answer.amount(about["lost"], "event")
+        _print(q, form, shown, about, [*said, f"lost: {lost}; tier: recorded"])
+
+
+def _table(found: answer.Answer) -> pa.Table:
+    import pyarrow as pa
+
+    columns = list(zip(*found.rows, strict=True)) or [()] * len(found.columns)
+    return pa.table({name: pa.array(c) for name, c in zip(found.columns, columns, strict=True)})
 
 
 def _print(
     q: query.Query,
-    tapes: Sequence[Tape],
     form: _Form,
     found: answer.Answer,
+    about: dict[str, Any],
     said: Sequence[str],
-    wanted: filters.Filters,
 ) -> None:
-    from pagetape.tapes import absent, output
-    from pagetape.tapes.kernel_rows import warnings_of
-    from pagetape.tapes.loss import Loss
+    """Print an answer; the last line of `said` is for people only."""
+    from pagetape.tapes import output
 
-    loss = Loss.of_all(tapes)
-    tiers = [max(q.tier, tape.facts["replay"]["tier"]) for tape in tapes if "replay" in tape.facts]
-    tier = max(tiers, default="recorded")
-    warnings = _of_each(tapes, warnings_of)
-    lacking = _of_each(tapes, absent.lines)
+    warnings, lacking = about.get("kernel_warnings", []), about.pop("absent", [])
     if form.as_json:
-        paths = [str(tape.path) for tape in tapes]
+        notes = "; ".join(said[:-1])
         answer.emit(
             {
                 "name": q.name,
-                **({"tapes": paths} if q.several else {"tape": paths[0]}),
+                **about,
                 "columns": found.columns,
                 "rows": found.objects(),
-                "lost": loss.total,
-                "anomalies": loss.anomalies,
-                "tier": tier,
-                "kernel_warnings": warnings,
                 **({"absent": lacking} if lacking else {}),
-                **({"filters": wanted.given()} if wanted.given() else {}),
-                **({"note": "; ".join(said)} if said else {}),
+                **({"note": notes} if notes else {}),
             }
         )
         return
@@ -118,25 +227,24 @@ def _print(
     elif not notes_apart:
         text = terminal.table(found.columns, found.rows, wide=form.wide)
         terminal.say(f"{text}\n", head=True)
-    for line in [*warnings, *lacking, *said]:
+    for line in [*warnings, *lacking, *said[:-1]]:
         answer.say_line(line, err=notes_apart)
-    answer.say(f"{loss}; tier: {tier}", err=notes_apart)
+    answer.say(said[-1], err=notes_apart)
 
 
-def _write_arrow(db: Database, part: filters.Part, form: _Form, inputs: Sequence[Path]) -> None:
+def _write_arrow(tables: Sequence[pa.Table], form: _Form, inputs: Sequence[Path]) -> None:
     """The rows as an Arrow IPC file, which pandas, polars, R and DuckDB read."""
     import pyarrow as pa
 
     from pagetape.tapes import output
 
     assert form.arrow is not None
-    relation = db.relation(part.question, part.values)
-    table = db.evaluate(relation.to_arrow_table)
     with (
         output.whole_file(form.arrow, replace=form.force, mark=b"ARROW1", inputs=inputs) as file,
-        pa.ipc.new_file(file, table.schema) as writer,
+        pa.ipc.new_file(file, tables[0].schema) as writer,
     ):
-        writer.write_table(table)
+        for table in tables:
+            writer.write_table(table.cast(tables[0].schema))
 
 
 def _one_node(q: query.Query, tapes: Sequence[Tape]) -> bool:
@@ -175,7 +283,7 @@ def _paragraphs(doc: str) -> str:
 
 
 def _command(q: query.Query) -> click.Command:
-    def run(tape: Path | None = None, tapes: Sequence[Path] = (), **values: Any) -> None:
+    def run(tapes: Sequence[Path | options.Archive], **values: Any) -> None:
         from pagetape.asking import filters
         from pagetape.tapes import output
 
@@ -184,8 +292,22 @@ def _command(q: query.Query) -> click.Command:
             raise click.UsageError("--json and --csv exclude each other")
         if form.arrow == output.STDOUT and (form.as_json or form.csv):
             raise click.UsageError("--arrow - is the only output on stdout: omit --json and --csv")
-        wanted = filters.Filters(**{name: values.pop(f"filter_{name}") for name in _FILTERS})
-        _run(q, tapes if tape is None else [tape], form, values, wanted)
+        given = {name: values.pop(f"filter_{name}") for name in _FILTERS}
+        by, most = values.pop("by"), values.pop("most")
+        times = {name: given.pop(name) for name in ("since", "until")}
+        if url := options.archive_of(tapes):
+            choice = archive_report.Choice(given.pop("where"), **times, by=by, most=most)
+            asked = _Asked(q, values, filters.Filters(**given), form.arrow is not None)
+            _run_archive(asked, url, form, choice)
+            return
+        if by is not None:
+            raise click.UsageError("--by tells cohorts of an archive apart; tapes have none")
+        if q.name.startswith("fleet."):
+            step = "pagetape archive T.tape... URL, then pagetape compact URL, make one"
+            raise click.UsageError(f"{q.name} is about an archive, not about tapes: {step}")
+        moments = {name: options.moment(name, text) for name, text in times.items()}
+        asked = _Asked(q, values, filters.Filters(**given, **moments), form.arrow is not None)
+        _run(asked, [Path(tape) for tape in tapes], form, {})
 
     columns = "\n".join(f"  {c.name:<22}{c.doc}" for c in q.columns)
     parameters: list[click.Parameter] = [
@@ -202,28 +324,69 @@ def _command(q: query.Query) -> click.Command:
         q.name,
         callback=run,
         short_help=q.title,
-        help=f"{q.title}\n\n{_paragraphs(q.doc)}\n\n\b\nColumns:\n{columns}\n\n\b\nExample:\n"
-        f"  pagetape report {q.name} base.tape{' whatif.tape' if q.several else ''}",
+        help=f"{q.title}\n\n{_paragraphs(q.doc)}{_of_archives(q)}\n\n\b\nColumns:\n{columns}\n\n"
+        f"\b\nExample:\n  pagetape report {q.name} {_example(q)}",
         params=parameters,
     )
     command.params += [
         click.Option([f"--{name}", f"filter_{name}"], type=kind, metavar=metavar, help=text)
         for name, (kind, metavar, text) in _FILTERS.items()
     ]
+    command.params.append(_by)
+    command = archive_report.most(command)
     command = options.force(options.memory(options.wide(_csv(_arrow(options.json(command))))))
-    return (options.tapes if q.several else options.tape)(command)
+    return options.sources(command)
 
+
+def _of_archives(q: query.Query) -> str:
+    from pagetape.indexing import question
+
+    if q.name.startswith("fleet.") or not question.answered(q.name):
+        return ""
+    return f"\n\n{_COHORTS}"
+
+
+def _example(q: query.Query) -> str:
+    if q.name.startswith("fleet."):
+        return "s3://bucket/fleet --since 7d"
+    return f"base.tape{' whatif.tape' if q.several else ''}"
+
+
+_COHORTS = """Of an archive, the index answers, and no tape is read. A row then has, for each count of a
+cohort (--by), the sum `nr`, the rate `per_hour` of all hosts together, `hosts_with` (hosts that have
+some), and the percentiles p50, p90 and p99 over hosts of each host's rate per hour. `hosts`, `hours`
+and `tapes` are those of the cohort that recorded such events, also without one."""
 
 _FILTERS: dict[str, tuple[Any, str, str]] = {
-    "since": (options.Moment(), "TIME", "Only from this time on: 10s, or -10s before the end."),
-    "until": (options.Moment(), "TIME", "Only before this time: 20s, or -5s before the end."),
+    "since": (
+        options.When(),
+        "TIME",
+        "Only from this time on: 10s, or -10s before the end. Of an archive, tapes that began since"
+        " then: 7d ago, or 2026-11-29 (UTC).",
+    ),
+    "until": (
+        options.When(),
+        "TIME",
+        "Only before this time: 20s, or -5s before the end. Of an archive, tapes that began before.",
+    ),
     "zone": (str, "NAME", "Only this zone, as NORMAL or DMA32."),
     "node": (click.IntRange(0), "N", "Only this node."),
     "task": (str, "NAME", "Only threads of this name, or the thread with this number."),
-    "where": (str, "SQL", "Only rows with this condition on the columns, as 'nr > 10'."),
+    "where": (
+        str,
+        "SQL",
+        "Only rows with this condition on the columns, as 'nr > 10'. Of an archive, only tapes with"
+        " this condition on the columns of fleet_tape (pagetape schema fleet_tape), as"
+        " \"kernel LIKE '6.12%' AND mem_gb > 256\".",
+    ),
     "sort": (str, "COLUMNS", "Order of the rows: names of columns, '-' before it: largest first."),
     "limit": (click.IntRange(0), "N", "Print the first N rows."),
 }
+_by = click.Option(
+    ["--by"],
+    metavar="COLUMNS",
+    help="Of an archive: one row for each cohort of tapes, by columns of fleet_tape, as kernel.",
+)
 _csv = click.option("--csv", is_flag=True, help="Print CSV; the notes go to stderr.")
 _arrow = click.option(
     "--arrow",
@@ -275,7 +438,9 @@ def command(ctx: click.Context, wide: bool, as_json: bool) -> None:
 
     Each report ends with the events that the tape lost, the contradictions between tape and
     model (anomalies), and the tier of its numbers: `recorded`, or for a replayed tape A
-    (placement) or B (modelled feedback). If nobody read the source of the tape's kernel, the report
+    (placement) or B (modelled feedback). Of several tapes, a report that does not compare them has
+    a column `tape`. Of an archive (a directory, or a bucket's URL), --where, --since and --by say
+    which tapes count. If nobody read the source of the tape's kernel, the report
     says so and names the kernel row that replays use (`kernel_warnings` in the JSON).
 
     \b
