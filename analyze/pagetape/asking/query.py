@@ -240,8 +240,13 @@ def views() -> tuple[Query, ...]:
 def words(questions: Iterable[Query], about: str = "") -> Counter[str]:
     """How often queries, and the views that they name, have each word: all tables are among them.
     With `about`, only queries and views that name it themselves count."""
+    return words_of([question.sql for question in questions], about)
+
+
+def words_of(statements: Iterable[str], about: str = "") -> Counter[str]:
+    """words() of statements."""
     texts = {view.name: view.sql for view in views()}
-    ahead, seen, found = [question.sql for question in questions], set[str](), Counter[str]()
+    ahead, seen, found = [*statements], set[str](), Counter[str]()
     while ahead:
         named = Counter(re.findall(r"\w+", ahead.pop()))
         if not about or about in named:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,38 @@ class Choice(NamedTuple):
         """What was chosen, for JSON."""
         found = {"where": self.where, "since": self.since, "until": self.until, "by": self.by}
         return {name: value for name, value in found.items() if value is not None}
+
+
+    def refuse(self) -> None:
+        """Raise bad usage if something was chosen: tapes are no archive."""
+        if given := self.given():
+            names = ", ".join(f"--{name}" for name in given)
+            raise click.UsageError(f"{names}: chooses tapes of an archive; give its URL")
+
+
+def chosen(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of a Choice but --by, as the parameter `choice`."""
+
+    @functools.wraps(command)
+    def run(
+        where: str | None, since: str | None, until: str | None, most: int, **values: Any
+    ) -> None:
+        command(choice=Choice(where, since, until, most=most), **values)
+
+    when = "Of an archive, only tapes that began {}: 7d ago, or 2026-11-29 (UTC)."
+    for option in (
+        most,
+        click.option("--until", type=options.When(), metavar="TIME", help=when.format("before")),
+        click.option("--since", type=options.When(), metavar="TIME", help=when.format("since")),
+        click.option(
+            "--where",
+            metavar="SQL",
+            help="Of an archive, only tapes with this condition on the columns of fleet_tape, as"
+            " \"kernel LIKE '6.12%'\".",
+        ),
+    ):
+        run = option(run)
+    return run
 
 
 most = click.option(

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pagetape import answer
-from pagetape.commands import options
+from pagetape.commands import archive_report, options
 
 
 def _text(info: dict[str, Any]) -> str:
@@ -170,16 +170,71 @@ def _about(path: Path) -> dict[str, Any]:
     return info | {"snapshot": "inferred"} if info["hindsight"] else info
 
 
+def _archive(url: str) -> dict[str, Any]:
+    """What an archive has, as its index knows it."""
+    with archive_report.opened(url, archive_report.Choice()) as fleet:
+        unlisted = fleet.index.unlisted()
+        with fleet.database(["tape"]) as db:
+            kernels = db.ask(_KERNELS).objects()
+        days = [one.date for one in fleet.index.manifests if one.tapes]
+        return {
+            "archive": url,
+            **fleet.totals,
+            "days": days,
+            "kernels": kernels,
+            "not_indexed": unlisted and unlisted[0],
+            "not_archived": unlisted and unlisted[1],
+            "notes": fleet.missing(),
+        }
+
+
+_KERNELS = """
+    SELECT kernel, count(DISTINCT machine) AS hosts, count(*) AS tapes, round(sum(hours), 3) AS hours
+    FROM fleet_tape
+    WHERE problem IS NULL AND NOT replayed
+    GROUP BY kernel
+    ORDER BY kernel
+"""
+
+
+def _archive_text(found: dict[str, Any]) -> str:
+    days = found["days"]
+    span = f"{days[0]} to {days[-1]}, {answer.amount(len(days), 'day')} with tapes" if days else "none"
+    lost = "unknown" if found["lost"] is None else answer.amount(found["lost"], "event")
+    more = [f"{found[name]:,} {name}" for name in ("replays", "unreadable") if found[name]]
+    lines = [
+        ("archive", found["archive"]),
+        ("tapes", ", ".join([f"{found['tapes']:,}, {answer.size(found['bytes'])}", *more])),
+        ("hosts", f"{found['hosts']:,}, {found['hours']:,.3f} host-hours"),
+        ("days", span),
+        ("lost", lost),
+        *(("note", note) for note in found["notes"]),
+    ]
+    text = "\n".join(f"{name:<11}{answer.visible(value)}" for name, value in lines)
+    heads = ("kernel", "hosts", "tapes", "hours")
+    rows = [[kernel[name] for name in heads] for kernel in found["kernels"]]
+    return f"{text}\n\n{answer.table(heads, rows)}" if rows else text
+
+
+def _shown(found: dict[str, Any]) -> str:
+    if "archive" in found:
+        return _archive_text(found)
+    return _directory(found) if "directory" in found else _text(found)
+
+
 @click.command("info")
-@options.tapes
+@options.sources
 @options.json
-def command(tapes: tuple[Path, ...], as_json: bool) -> None:
+def command(tapes: tuple[Path | options.Archive, ...], as_json: bool) -> None:
     """Show what tapes hold: events, loss by CPU, machine, snapshots.
 
     Of a directory that `record --rotate` or `record --ring` fills, it lists the tapes, with their
     states and sizes, and the tapes that --keep removed. The JSON keys are directory, tapes (tape,
     state, bytes), finished_bytes, other_bytes and removed (at, tape, bytes, finished_bytes before,
     keep_bytes).
+
+    Of an archive, it shows what the index knows: tapes, hosts, hours, bytes, lost, days, kernels, and
+    how many tapes are not in the index yet (not_indexed; null if that was not counted).
 
     The JSON object of one tape has the keys below. Of several tapes, it has one key, `tapes`: the
     list of their objects, in the given order.
@@ -214,9 +269,9 @@ def command(tapes: tuple[Path, ...], as_json: bool) -> None:
       pagetape info base.tape --json | jq .events
       pagetape info tapes
     """
-    found = [_about(path) for path in tapes]
+    url = options.archive_of(tapes)
+    found = [_archive(url)] if url else [_about(Path(path)) for path in tapes]
     if as_json:
         answer.emit(found[0] if len(found) == 1 else {"tapes": found})
     else:
-        shown = (_directory(one) if "directory" in one else _text(one) for one in found)
-        answer.say("\n\n".join(shown))
+        answer.say("\n\n".join(map(_shown, found)))

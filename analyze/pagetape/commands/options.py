@@ -137,16 +137,15 @@ class _Source(click.ParamType[Path | Archive]):
     def convert(
         self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None
     ) -> Path | Archive:
-        if isinstance(value, Path | Archive):
-            return value
-        return Archive(value) if is_archive(str(value)) else Path(value)
+        return value if isinstance(value, Path | Archive) else source(str(value))
 
 
-def is_archive(text: str) -> bool:
-    """Whether a word is the place of an archive, not a tape."""
+def source(text: str) -> Path | Archive:
+    """The tape or the archive that a word names."""
     from pagetape.archive import store
 
-    return store.is_url(text) or store.is_archive(Path(text))
+    found = store.is_url(text) or store.is_archive(Path(text))
+    return Archive(text) if found else Path(text)
 
 
 def archive_of(sources: Sequence[Path | Archive]) -> Archive | None:

@@ -3,18 +3,20 @@
 
 import contextlib
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from pagetape import answer, terminal
-from pagetape.commands import completion, options
+from pagetape import answer, console, terminal
+from pagetape.commands import archive_report, completion, options
 
 if TYPE_CHECKING:
     import duckdb
 
     from pagetape.asking.database import Database
+    from pagetape.indexing.question import Fleet
 
 
 class _Form(NamedTuple):
@@ -54,7 +56,7 @@ def _print(db: "Database", sql: str, form: _Form) -> None:
 @click.command("sql")
 @click.argument(
     "words",
-    metavar="T.tape... ['SELECT ...']",
+    metavar="T.tape...|URL ['SELECT ...']",
     nargs=-1,
     required=True,
     shell_complete=completion.tapes,
@@ -65,17 +67,29 @@ def _print(db: "Database", sql: str, form: _Form) -> None:
     is_flag=True,
     help="Statements may read and write files, and load extensions of DuckDB.",
 )
+@archive_report.chosen
 @options.memory
 @options.wide
 @options.json
-def command(words: tuple[str, ...], csv: bool, unsafe: bool, wide: bool, as_json: bool) -> None:
-    """Query one or more tapes with DuckDB.
+def command(
+    words: tuple[str, ...],
+    csv: bool,
+    unsafe: bool,
+    choice: archive_report.Choice,
+    wide: bool,
+    as_json: bool,
+) -> None:
+    """Query one or more tapes, or an archive, with DuckDB.
 
     Every table of `pagetape schema` is a view with one more column, `tape`: the name of the
     row's tape. Further views and functions: `machine` has one row of facts per tape; `extfrag` has
     the fallbacks with their kind; gfp_names(gfp_flags) and context_names(flags) name the bits.
     Quote the column "at": it is a keyword. Without a query, the command reads statements from
     stdin, or shows a prompt on a terminal; `.help` there lists its commands, Tab completes names.
+
+    URL is an archive: a directory, or a bucket. The views fleet_* (`pagetape schema fleet_tape`) have
+    its index and aggregates. --where, --since and --until choose its tapes. They are fetched only if
+    a statement reads other tables; the prompt has the views fleet_* only.
 
     Statements see the tapes and nothing else of this machine: without --unsafe, COPY, read_csv()
     and ATTACH end in an error.
@@ -97,21 +111,47 @@ def command(words: tuple[str, ...], csv: bool, unsafe: bool, wide: bool, as_json
     if csv and as_json:
         raise click.UsageError("--json and --csv exclude each other")
     form = _Form(as_json, csv, wide)
-    paths = [Path(word) for word in words if _is_path(word)]
+    paths = [word for word in words if _is_path(word)]
     statements = [word for word in words if not _is_path(word)]
     if not paths:
         raise click.UsageError("no tape given")
     if len(statements) > 1:
         raise TapeError(2, f"{statements[0]}: no such tape")
-    with Database([Tape(path) for path in paths], unsafe=unsafe) as db:
-        if not statements and sys.stdin.isatty():
+    prompt = not statements and sys.stdin.isatty()
+    sql = statements[0] if statements else "" if prompt else sys.stdin.read()
+    with ExitStack() as stack:
+        url = options.archive_of([options.source(path) for path in paths])
+        if url is None:
+            choice.refuse()
+            db = Database([Tape(Path(path)) for path in paths], unsafe=unsafe)
+        else:
+            fleet = stack.enter_context(archive_report.opened(url, choice))
+            db = _of_archive(fleet, choice, sql, unsafe=unsafe)
+        stack.enter_context(db)
+        if prompt:
             sql_prompt.run(lambda sql: _print(db, sql, form._replace(as_json=False)), wide)
             return
-        sql = statements[0] if statements else sys.stdin.read()
         try:
             _print(db, sql, form)
         except duckdb.Error as e:
             raise click.ClickException(_whole(e)) from e
+
+
+def _of_archive(
+    fleet: "Fleet", choice: archive_report.Choice, sql: str, *, unsafe: bool
+) -> "Database":
+    """A database of what statements read of an archive; of no statement, of its whole index."""
+    from pagetape.asking import archived
+    from pagetape.indexing import question
+    from pagetape.schemas.tape import Tape
+
+    for line in fleet.missing():
+        console.report(line)
+    tapes = []
+    if question.reads_tapes(sql):
+        tapes = [Tape(path) for path in archive_report.fetched(fleet, choice)]
+    tables = question.tables_of(sql) if sql else {*archived.tables()}
+    return fleet.database(tables, tapes, unsafe=unsafe)
 
 
 def _whole(error: "duckdb.Error") -> str:

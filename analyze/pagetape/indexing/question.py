@@ -10,7 +10,7 @@ of a cohort that recorded such events count, also those without one.
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +24,7 @@ from pagetape.asking import archived, query
 from pagetape.asking.database import Database, quoted
 from pagetape.indexing.fleet_index import FleetIndex
 from pagetape.schemas import TABLES
+from pagetape.schemas.tape import Tape
 
 _GROUP = "fleet."  # of the queries of aggregates
 _COUNT = "nr"
@@ -106,10 +107,15 @@ def names_answered() -> str:
     return f"the index answers {', '.join(names)}"
 
 
-def _tables(sql: str) -> set[str]:
-    """The tables of an archive that a statement reads."""
-    words = query.words([query.parse("a", f"-- A.\n--\n-- B.\n{sql}")])
+def tables_of(sql: str) -> set[str]:
+    """The tables of an archive that statements read."""
+    words = query.words_of([sql])
     return {name for name in archived.tables() if archived.source(name) in words}
+
+
+def reads_tapes(sql: str) -> bool:
+    """Whether statements read tables of tapes, not only the index."""
+    return not query.words_of([sql]).keys().isdisjoint({*TABLES, "machine", "node_distance"})
 
 
 class Fleet:
@@ -148,10 +154,13 @@ class Fleet:
             found["lost"] = None
         return found
 
-    def database(self, tables: Sequence[str]) -> Database:
-        """A database with these tables of the archive, of its own tapes only."""
-        found = self.index.tables(tables, self._segments)
-        db = Database([])
+    def database(
+        self, tables: Collection[str], tapes: Sequence[Tape] = (), *, unsafe: bool = False
+    ) -> Database:
+        """A database with these tables of the archive, of its own tapes only, and with the tables of
+        `tapes`. `unsafe`: as of Database."""
+        found = self.index.tables(sorted(tables), self._segments)
+        db = Database(tapes, unsafe=unsafe)
         db.read_archive(found, self.wanted.sql)
         return db
 
@@ -165,7 +174,7 @@ class Fleet:
 
     def run(self, q: query.Query, values: dict[str, Any]) -> Answer:
         """The answer to a report about an archive."""
-        with self.database(sorted(_tables(q.sql))) as db:
+        with self.database(tables_of(q.sql)) as db:
             return db.run(q, values)
 
     # ---- aggregates
@@ -174,7 +183,7 @@ class Fleet:
         """The answer to a report from aggregates, and lines about it."""
         q = query.internal()[_GROUP + name]
         measured = _measured(q)
-        tables = sorted({"tape", *_tables(q.sql)})
+        tables = {"tape", *tables_of(q.sql)}
         with self.database(tables) as db:
             found = self._asked(db, self._cohorts(q, measured))
             lines = self._about(db, q, measured)
