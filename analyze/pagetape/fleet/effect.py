@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from pagetape import answer
 from pagetape.asking.interval import INDEX
 from pagetape.fleet.host_statistics import median_interval
+from pagetape.replaying.playback import Run
 
 _WORST = 5  # hosts that a row names
 
@@ -54,10 +55,25 @@ def wanted(metric: str) -> int:
     return int(metric.startswith(_MANY))
 
 
+class Asked(NamedTuple):
+    """A run as it was asked for: with --kernel auto, each tape has its own kernel."""
+
+    policies: tuple[str, ...]
+    kernel: str
+    reclaim: str
+    prefer: str
+    nodes: str | None
+
+    @classmethod
+    def of(cls, run: Run) -> "Asked":
+        policies = run.policies or ("mainline",)
+        return cls(policies, run.kernel, run.reclaim, run.preference, run.nodes)
+
+
 class Outcome(NamedTuple):
     """One metric of one run on one tape."""
 
-    run: str  # the asked run, in words
+    run: Asked
     metric: str
     machine: str  # the host, whatever it is called
     host: str  # its name
@@ -70,7 +86,7 @@ class Outcome(NamedTuple):
     chose: bool  # the policy had a choice
 
 
-def outcomes(run: str, machine: str, host: str, result: dict[str, Any]) -> Iterable[Outcome]:
+def outcomes(run: Asked, machine: str, host: str, result: dict[str, Any]) -> Iterable[Outcome]:
     """The outcomes of one result of a sweep."""
     effects = [e for e in result["policies_effect"] if e["policy"] != "mainline"]
     chose = not effects or any(effect["choices"] for effect in effects)
@@ -142,7 +158,7 @@ def rows(found: Iterable[Outcome], metrics: Sequence[str] | None = None) -> list
     ]
 
 
-def _row(run: str, metric: str, found: list[Outcome]) -> dict[str, Any]:
+def _row(run: Asked, metric: str, found: list[Outcome]) -> dict[str, Any]:
     hosts = [_Host.of(list(same)) for _, same in groupby(found, key=lambda one: one.machine)]
     known = [host for host in hosts if host.effect is not None]
     middle = median_interval([host.effect for host in known if host.effect is not None])
@@ -151,7 +167,7 @@ def _row(run: str, metric: str, found: list[Outcome]) -> dict[str, Any]:
     better, worse = (less, more) if good < 0 else (more, less)
     kinds = [host.kind for host in hosts]
     return {
-        "run": run,
+        **run._asdict(),
         "metric": metric,
         "unit": "1/1000" if found[0].unit == INDEX else "%",
         "tier": max(one.tier for one in found),

@@ -168,6 +168,7 @@ class Plan:
     cases: list[Case]
     failed: list[Failed]
     note: str | None  # about the tape's kernel
+    asked: list[tuple[Run, str]]  # the runs as they were asked for, each with its case's name
 
 
 def plan(path: Path, label: str, runs: Sequence[Run], members: int) -> Plan:
@@ -179,17 +180,18 @@ def plan(path: Path, label: str, runs: Sequence[Run], members: int) -> Plan:
     source, contents = Source(tape), cache.contents(tape)
     note = kernels.note(tape, "auto") if any(run.kernel == "auto" for run in runs) else None
     cases: dict[str, Case] = {}
-    failed = []
+    failed, asked = [], []
     for run in runs:
         try:
             kernels.check(tape, run.kernel)
             source.engine(replace(run, reclaim="R0"))  # a bad policy has no mode
-            run = in_mode(tape, run, run.reclaim)
-            case = Case.of(tape, label, contents, run, members)
+            fitting = in_mode(tape, run, run.reclaim)
+            case = Case.of(tape, label, contents, fitting, members)
             cases.setdefault(case.name, case)
+            asked.append((run, case.name))
         except (OSError, ValueError) as e:
             failed.append(Failed(label, run, isolated.reason(e)))
-    return Plan(list(cases.values()), failed, note)
+    return Plan(list(cases.values()), failed, note, asked)
 
 
 def shard(cases: Sequence[Case], number: int, of: int) -> list[Case]:
@@ -291,10 +293,10 @@ class Player:
             found: Plan = self._process.call(plan, path, label, runs, members)
         except isolated.Crash as e:
             if len(runs) == 1:
-                return Plan([], [Failed(label, runs[0], str(e))], None)
+                return Plan([], [Failed(label, runs[0], str(e))], None, [])
             return _joined([self.plan(path, label, [run], members) for run in runs])
         except (OSError, isolated.Failure) as e:
-            return Plan([], [Failed(label, None, isolated.reason(e))], None)
+            return Plan([], [Failed(label, None, isolated.reason(e))], None, [])
         return found
 
     def prepare(self, tape: Tape) -> Prepared | str:
@@ -337,6 +339,7 @@ def _joined(plans: Sequence[Plan]) -> Plan:
         [case for plan in plans for case in plan.cases],
         [failed for plan in plans for failed in plan.failed],
         next((plan.note for plan in plans if plan.note), None),
+        [one for plan in plans for one in plan.asked],
     )
 
 

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The results of a sweep over an archive: Parquet files with one row per tape, run and metric.
+
+    results/1f0c88a2....parquet
+
+A worker puts a file for each part of its tapes, if absent; the name is a hash of the rows. A tape
+that has no result has one row without a metric, whose `problem` says why. Files are never changed:
+a later sweep adds files, and a run that failed may be made in one of them.
+
+A result belongs to a recording, a run as it was asked for, the number of members and the build of
+pagetape. Copies of one result are read once.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from itertools import groupby
+from tempfile import TemporaryFile
+from typing import IO, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pagetape import answer
+from pagetape.archive.store import Store
+from pagetape.fleet.effect import Asked
+
+RESULTS = "results"  # first segment of the names
+
+_TEXT, _WHOLE, _NUMBER, _BOOL = pa.utf8(), pa.int64(), pa.float64(), pa.bool_()
+_OF_TAPE = {
+    "identity": _TEXT,
+    "object": _TEXT,
+    "machine": _TEXT,
+    "host": _TEXT,
+    "kernel_release": _TEXT,
+    "began": pa.timestamp("us"),
+}
+_OF_RUN = {
+    "policies": pa.list_(_TEXT),
+    "kernel": _TEXT,  # as asked for, like the next three
+    "reclaim": _TEXT,
+    "prefer": _TEXT,
+    "nodes": _TEXT,
+    "members": pa.int32(),
+    "build": _TEXT,
+    "problem": _TEXT,
+    "run": _TEXT,  # the run without its metrics, as JSON
+}
+_PLAIN = {
+    "metric": _TEXT,
+    "unit": _TEXT,
+    "tier": _TEXT,
+    "value": _WHOLE,
+    "most": _WHOLE,
+    "recorded": _WHOLE,
+    "model": _WHOLE,
+    "model_error": _WHOLE,
+    "median": _NUMBER,
+    "low": _NUMBER,
+    "high": _NUMBER,
+    "scaled": _NUMBER,
+    "comparable": _BOOL,
+    "followed": _BOOL,
+    "no_verdict": _TEXT,
+}
+_OWN = {"median": _NUMBER, "low": _NUMBER, "high": _NUMBER}
+_DIFFERENCE = {
+    "value": _NUMBER,
+    "percent": _NUMBER,
+    "low": _NUMBER,
+    "high": _NUMBER,
+    "shown": _BOOL,
+    "followed": _BOOL,
+    "no_verdict": _TEXT,
+}
+_SCHEMA = pa.schema(
+    {
+        **_OF_TAPE,
+        **_OF_RUN,
+        **_PLAIN,
+        "own": pa.struct(list(_OWN.items())),
+        "difference": pa.struct(list(_DIFFERENCE.items())),
+        "success": _TEXT,  # of a fragmentation index, as JSON
+    }
+)
+_LONG = ("metrics", "totals", "not_modelled")  # keys of a run that its rows leave out
+
+
+class Key(NamedTuple):
+    """What a result belongs to, besides the build."""
+
+    identity: str
+    run: Asked
+    members: int
+
+
+class Result(NamedTuple):
+    """The result of one run on one tape, or why there is none."""
+
+    tape: Mapping[str, Any]  # its row of the index
+    run: Asked
+    members: int
+    made: dict[str, Any] | None  # as the .json of a run
+    problem: str | None
+
+    @property
+    def key(self) -> Key:
+        return Key(self.tape["identity"], self.run, self.members)
+
+
+def _rows(result: Result, build: str) -> Iterator[dict[str, Any]]:
+    about = {name: result.tape.get(name) for name in _OF_TAPE} | result.run._asdict()
+    about["kernel_release"] = result.tape.get("kernel")
+    about |= {"policies": list(result.run.policies), "members": result.members}
+    about |= {"build": build, "problem": result.problem}
+    if result.made is None:
+        yield about
+        return
+    short = {key: value for key, value in result.made.items() if key not in _LONG}
+    about["run"] = json.dumps(short, sort_keys=True)
+    for metric in result.made["metrics"]:
+        success = metric.get("success")
+        yield about | metric | {"success": success and json.dumps(success, sort_keys=True)}
+
+
+def put(store: Store, results: Sequence[Result], build: str) -> None:
+    """Put one file with these results."""
+    rows = [row for result in results for row in _rows(result, build)]
+    if not rows:
+        return
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, _SCHEMA), sink, compression="zstd")
+    data = sink.getvalue().to_pybytes()
+    name = blake2b(data, digest_size=16).hexdigest()
+    store.put_new(f"{RESULTS}/{name}.parquet", data)
+
+
+def _files(store: Store) -> Iterator[IO[bytes]]:
+    for one in sorted(store.list(RESULTS), key=lambda one: one.name):
+        if one.name.endswith(".parquet"):
+            with TemporaryFile() as file:
+                file.write(store.get(one.name))
+                file.seek(0)
+                yield file
+
+
+def _asked(row: Mapping[str, Any]) -> Asked:
+    return Asked(tuple(row["policies"]), *(row[name] for name in Asked._fields[1:]))
+
+
+def _key(row: Mapping[str, Any]) -> Key:
+    return Key(row["identity"], _asked(row), row["members"])
+
+
+_KEYS = ("identity", *Asked._fields, "members", "build", "problem")
+
+
+def made(store: Store, build: str) -> set[Key]:
+    """The results that a store has of this build; those that failed are not among them."""
+    found: set[Key] = set()
+    for file in _files(store):
+        table = pq.read_table(file, columns=list(_KEYS))
+        previous = None
+        for row in table.to_pylist():  # rows of one result follow each other
+            if row != previous and row["problem"] is None and row["build"] == build:
+                found.add(_key(row))
+            previous = row
+    return found
+
+
+def read(
+    store: Store, keys: Iterable[Key], build: str, metrics: Sequence[str] | None = None
+) -> Iterator[Result]:
+    """The results of these keys that a store has, each once, with all or some of their metrics."""
+    wanted, failed = set(keys), {}
+    for file in _files(store):
+        table = pq.read_table(file)
+        for key, same in groupby(table.to_pylist(), key=_key):
+            rows = [row for row in same if row["build"] == build]
+            if key not in wanted or not rows:
+                continue
+            result = _result(rows, metrics)
+            if result.problem is not None:
+                failed[key] = result
+            else:
+                wanted.discard(key)
+                yield result
+    yield from (result for key, result in failed.items() if key in wanted)
+
+
+def _result(rows: Sequence[dict[str, Any]], metrics: Sequence[str] | None) -> Result:
+    first = rows[0]
+    tape = {name: first[name] for name in _OF_TAPE} | {"kernel": first["kernel_release"]}
+    if first["run"] is None:
+        return Result(tape, _asked(first), first["members"], None, first["problem"])
+    run = json.loads(first["run"])
+    run["metrics"] = [_metric(row) for row in rows if metrics is None or row["metric"] in metrics]
+    return Result(tape, _asked(first), first["members"], run, None)
+
+
+def _metric(row: Mapping[str, Any]) -> dict[str, Any]:
+    found = {name: row[name] for name in (*_PLAIN, "own", "difference")}
+    if row["success"] is not None:
+        found["success"] = json.loads(row["success"])
+    return found
+
+
+def failed_row(result: Result) -> dict[str, Any]:
+    """The failed row of a sweep, as of a local one."""
+    about = result.run._asdict() | {"policies": list(result.run.policies)}
+    return {"tape": result.tape["object"], **answer.plain(about), "reason": result.problem}
