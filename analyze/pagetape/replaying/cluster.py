@@ -62,7 +62,7 @@ def _same(tape: Tape, sent: _Sent) -> None:
         raise TapeError(errno.EPROTO, f"{where}: its {tape.path} is another recording")
 
 
-def _dask() -> Any:
+def dask() -> Any:
     """The optional module `distributed`, which only --cluster needs."""
     try:
         import distributed
@@ -73,10 +73,11 @@ def _dask() -> Any:
     return distributed
 
 
-def _client(address: str) -> Any:
-    dask = _dask()
+def client(address: str) -> Any:
+    """A client of the scheduler at this address."""
+    module = dask()
     try:
-        return dask.Client(address, timeout=_CONNECT_S)
+        return module.Client(address, timeout=_CONNECT_S)
     except (OSError, ValueError) as e:
         raise TapeError(errno.EHOSTUNREACH, f"{address}: no Dask scheduler at this address") from e
 
@@ -91,22 +92,22 @@ def play(
 ) -> list[sweep.Failed]:
     """Make the results of the cases, on each thread with up to `models` models at once; returns
     those that failed."""
-    with closing(_client(address)) as client:
-        threads = sum(client.nthreads().values()) or 1
+    with closing(client(address)) as connected:
+        threads = sum(connected.nthreads().values()) or 1
         build = cache.build()
         work = {}
         for _, same in groupby(cases, key=lambda case: case.label):
             runs = list(same)
             sent = _Sent(build, origin.recording_id(runs[0].tape))
-            prepared = client.submit(_prepare, runs[0].tape, directory, sent, pure=False)
+            prepared = connected.submit(_prepare, runs[0].tape, directory, sent, pure=False)
             size = ceil(len(runs) / threads)
             size = min(size, models or size)
             for i in range(0, len(runs), size):
                 part = runs[i : i + size]
                 about = directory, models, sent
-                work[client.submit(_play, part, prepared, *about, pure=False)] = part
+                work[connected.submit(_play, part, prepared, *about, pure=False)] = part
         done, failed = 0, []
-        for future in _dask().as_completed(work):
+        for future in dask().as_completed(work):
             failed += _result(future, work[future])
             done += len(work[future])
             progress(done / len(cases))

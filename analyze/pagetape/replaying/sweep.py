@@ -16,7 +16,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -286,6 +286,10 @@ class Player:
         self._process = process
         self._directory = directory
         self._jobs = jobs
+
+    def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Another function in that process."""
+        return self._process.call(function, *args)
 
     def plan(self, path: Path, label: str, runs: Sequence[Run], members: int) -> Plan:
         """plan(). A tape that cannot be read has failed as a whole."""
