@@ -51,9 +51,13 @@ def chosen(command: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         command(choice=Choice(where, since, until, most=most), **values)
 
+    return which(most(run))
+
+
+def which(command: Callable[..., None]) -> Callable[..., None]:
+    """The options --where, --since and --until."""
     when = "Of an archive, only tapes that began {}: 7d ago, or 2026-11-29 (UTC)."
     for option in (
-        most,
         click.option("--until", type=options.When(), metavar="TIME", help=when.format("before")),
         click.option("--since", type=options.When(), metavar="TIME", help=when.format("since")),
         click.option(
@@ -63,8 +67,8 @@ def chosen(command: Callable[..., None]) -> Callable[..., None]:
             " \"kernel LIKE '6.12%'\".",
         ),
     ):
-        run = option(run)
-    return run
+        command = option(command)
+    return command
 
 
 most = click.option(

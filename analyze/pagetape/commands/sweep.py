@@ -3,9 +3,8 @@
 
 import itertools
 import math
-import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pagetape import answer, console, terminal
-from pagetape.commands import completion, model_options, options
+from pagetape.commands import archive_report, completion, model_options, options, sweep_archive
 from pagetape.replaying import PREFERENCES, RECLAIM_AUTO, RECLAIM_MODES
 
 if TYPE_CHECKING:
@@ -166,16 +165,11 @@ def _failed_row(row: dict[str, Any]) -> tuple[str, str, str, str, str]:
     return row["tape"], policy, named(row["kernel"] or ""), row["reclaim"] or "", row["reason"]
 
 
-def _text(
-    found: list[dict[str, Any]],
-    metrics: tuple[str, ...],
-    failed: list[dict[str, Any]],
-    wide: bool,
-) -> str:
+def _text(swept: sweep_archive.Swept, metrics: tuple[str, ...], wide: bool) -> str:
     from pagetape.asking import no_verdict
     from pagetape.replaying import sweep
 
-    parts = []
+    found, failed, parts = swept.runs, swept.failed, []
     for tape, same in itertools.groupby(found, key=lambda run: run["tape"]):
         runs = list(same)
         lost = "unknown" if runs[0]["lost"] is None else f"{runs[0]['lost']:,}"
@@ -189,6 +183,8 @@ def _text(
         parts.append(answer.table(columns, map(_failed_row, failed)) + ("\n" if found else ""))
     if not found:
         return "\n".join(parts)
+    if swept.fleet:
+        parts.append(sweep_archive.table(swept.fleet, wide) + "\n")
     parts.append("%: change from the tape's own kernel and policy")
     if not any(run["seeds"] for run in found):
         parts[-1] += "; of one run each: no interval, so no verdict"
@@ -202,7 +198,8 @@ def _text(
 
 
 @click.command("sweep")
-@options.tapes
+@options.sources
+@archive_report.which
 @click.option(
     "--policy",
     "policies",
@@ -255,17 +252,16 @@ def _text(
     "-o",
     "--output",
     "out",
-    type=options.PATH,
     metavar="DIR",
     required=True,
-    help="Directory of the results.",
+    help="Directory of the results; for an archive also the URL of a bucket.",
 )
 @click.option(
     "--shard",
     type=Shard(),
     default=(1, 1),
     metavar="I/N",
-    help="Play only the I-th of N parts of the runs.  [default: 1/1]",
+    help="Play only the I-th of N parts of the runs; of an archive, of its tapes.  [default: 1/1]",
 )
 @click.option(
     "--jobs", type=click.IntRange(1), metavar="N", help="Number of threads.  [default: one per CPU]"
@@ -301,23 +297,22 @@ def _text(
 @click.pass_context
 def command(
     ctx: click.Context,
-    tapes: tuple[Path, ...],
+    tapes: tuple[Path | options.Archive, ...],
     policies: tuple[list[str], ...],
     policy_libs: tuple[str, ...],
     kernel_rows: list[str],
     reclaims: list[str],
     preferred_nodes: list[str],
     node_maps: tuple[str, ...],
-    out: Path,
-    shard: tuple[int, int],
-    jobs: int | None,
-    models: int | None,
+    out: str,
     metrics: tuple[str, ...],
-    cluster: str | None,
     html: Path | None,
-    ensemble_size: int,
     wide: bool,
     as_json: bool,
+    where: str | None,
+    since: str | None,
+    until: str | None,
+    **how: Any,
 ) -> None:
     """Play every policy, kernel, reclaim mode, preferred node and node map on every tape.
 
@@ -332,56 +327,58 @@ def command(
     Each run is an ensemble. The table compares it with the ensemble under the tape's own rules,
     member by member, and marks differences whose interval contains 0.
 
+    Several tapes have a fleet table, too: the median effect over hosts with its interval, the
+    hosts that are better, worse or without a choice, and the worst five.
+
+    URL is an archive, and --where and --since choose its tapes from the index. The sweep fetches
+    only tapes that lack a result, and prints the fleet table. DIR then has Parquet files with a
+    row for each tape, run and metric.
+
     \b
-    Example:
+    Examples:
       pagetape sweep --policy 'nofragment:mode={off,lowzone,always}' \\
           --kernel '{auto,5.0,6.18}' base.tape -o matrix
+      pagetape sweep s3://bucket/fleet --where "kernel LIKE '6.12%'" --since 7d \\
+          --policy nofragment:mode=always -o s3://bucket/results
     """
     from pagetape.pages.document import MARK
     from pagetape.pages.sweep_page import sweep_page
-    from pagetape.replaying import isolated, sweep
+    from pagetape.replaying import sweep
     from pagetape.tapes import output
 
-    paths = [path.absolute() if cluster else path for path in tapes]
+    matrix = (kernel_rows, reclaims, preferred_nodes)
+    plan = sweep_archive.How(**how)
+    archive, choice = options.archive_of(tapes), archive_report.Choice(where, since, until)
+    paths = [Path(tape) for tape in tapes] if archive is None else []
     chosen = list(itertools.chain(*policies))
-    _check_matrix(kernel_rows, paths, chosen, reclaims, preferred_nodes, node_maps or (None,))
+    _check_matrix(*matrix, paths or [None], chosen, node_maps or (None,))
     specs = [sweep.stack(spec) for spec in chosen]
-    opened, failed = _opened(paths)
-    machines = _machines(list(opened.values()), specs, node_maps)
-    for stack, _ in machines:
-        model_options.check_policies(stack, policy_libs)
-    matrix = itertools.product(machines, kernel_rows, reclaims, preferred_nodes)
-    runs = _runs(matrix, policy_libs)
     if html is not None:
-        output.check_file_free(html, replace=True, mark=MARK, inputs=tapes)
-    threads = jobs or len(os.sched_getaffinity(0))
-    with isolated.Process() as process:
-        player = sweep.Player(process, out, threads)
-        plans = [player.plan(one.path, name, runs, ensemble_size) for name, one in opened.items()]
-        for plan in plans:
-            console.report(plan.note)
-            failed += plan.failed
-        cases = sweep.shard([case for plan in plans for case in plan.cases], *shard)
-        if cases:
-            output.make_directory(out, tapes)
-        missing = [case for case in cases if case.result(out) is None]
-        failed += _play(player, missing, models, cluster, out)
-    found = [result for case in cases if (result := case.result(out)) is not None]
-    rows = [one.json() for one in failed]
-    metrics = metrics or _columns(found)
-    for line in dict.fromkeys(one.line() for one in failed):
-        console.report(line)
+        output.check_file_free(html, replace=True, mark=MARK, inputs=paths)
+    if archive is not None:
+        sweep_archive.check(node_maps)
+        for spec in specs:
+            model_options.check_policies(spec, policy_libs)
+        runs = _runs(itertools.product([(spec, ()) for spec in specs], *matrix), policy_libs)
+        metrics = metrics or METRICS
+        found = sweep_archive.play(archive, choice, runs, out, metrics, plan)
+    else:
+        choice.refuse()
+        asked = specs, node_maps, matrix, policy_libs
+        found, metrics = _play_tapes(paths, asked, Path(out), metrics, plan)
     if html is not None:
-        _write_page(html, sweep_page(found, metrics, rows), tapes)
+        page = sweep_page(found.runs, metrics, found.failed, found.fleet)
+        _write_page(html, page, paths)
     if as_json:
-        made = sum(case.result(out) is not None for case in missing)
-        counts = {"made": made, "reused": len(cases) - len(missing)}
-        answer.emit({"runs": found, **counts, "failed": rows})
+        answer.emit(found.json)
     else:
         terminal.say(
-            _text(found, metrics, rows, wide), words={r"^policy  .*": "cyan", " ~(?= |$)": "yellow"}
+            sweep_archive.text(archive, found, wide)
+            if archive is not None
+            else _text(found, metrics, wide),
+            words={r"^policy  .*": "cyan", " ~(?= |$)": "yellow"},
         )
-    ctx.exit(1 if failed else 0)
+    ctx.exit(1 if found.failed else 0)
 
 
 def _check_matrix(kernel_rows: Sequence[str], *choices: Sequence[Any]) -> None:
@@ -427,20 +424,87 @@ def _machines(
     ]
 
 
-def _play(
-    player: "sweep.Player",
-    cases: "Sequence[sweep.Case]",
-    models: int | None,
-    cluster: str | None,
+_Matrix = tuple[list[str], list[str], list[str]]  # kernels, reclaim modes, preferred nodes
+
+
+def _play_tapes(
+    paths: Sequence[Path],
+    asked: tuple[list[tuple[str, ...]], tuple[str, ...], _Matrix, tuple[str, ...]],
     out: Path,
+    metrics: tuple[str, ...],
+    how: sweep_archive.How,
+) -> tuple[sweep_archive.Swept, tuple[str, ...]]:
+    """The runs on tapes, as far as DIR lacks them, and the metrics of the table."""
+    from pagetape.replaying import isolated, sweep
+    from pagetape.tapes import output
+
+    specs, node_maps, matrix, policy_libs = asked
+    paths = [path.absolute() if how.cluster else path for path in paths]
+    opened, failed = _opened(paths)
+    machines = _machines(list(opened.values()), specs, node_maps)
+    for stack, _ in machines:
+        model_options.check_policies(stack, policy_libs)
+    runs = _runs(itertools.product(machines, *matrix), policy_libs)
+    with isolated.Process() as process:
+        player = sweep.Player(process, out, how.threads)
+        plans = {
+            name: player.plan(one.path, name, runs, how.ensemble_size)
+            for name, one in opened.items()
+        }
+        for plan in plans.values():
+            console.report(plan.note)
+            failed += plan.failed
+        cases = sweep.shard([case for plan in plans.values() for case in plan.cases], *how.shard)
+        if cases:
+            output.make_directory(out, paths)
+        missing = [case for case in cases if case.result(out) is None]
+        failed += _play(player, missing, how, out)
+    for line in dict.fromkeys(one.line() for one in failed):
+        console.report(line)
+    results = {case.name: result for case in cases if (result := case.result(out)) is not None}
+    metrics = metrics or _columns(list(results.values()))
+    made = sum(case.name in results for case in missing)
+    return sweep_archive.Swept(
+        list(results.values()),
+        [one.json() for one in failed],
+        _fleet(opened, plans, results, metrics),
+        [],
+        {"made": made, "reused": len(cases) - len(missing)},
+    ), metrics
+
+
+def _fleet(
+    opened: "Mapping[str, Tape]",
+    plans: "Mapping[str, sweep.Plan]",
+    results: Mapping[str, dict[str, Any]],
+    metrics: tuple[str, ...],
+) -> list[dict[str, Any]]:
+    """The fleet's rows, of several tapes."""
+    if len(opened) < 2:
+        return []
+    from pagetape.archive import names
+    from pagetape.fleet import effect
+
+    outcomes: list[effect.Outcome] = []
+    for label, plan in plans.items():
+        facts = opened[label].facts
+        about = names.machine(facts), facts.get("host") or label
+        for run, name in plan.asked:
+            if name in results:
+                outcomes += effect.outcomes(effect.Asked.of(run), *about, results[name])
+    return effect.rows(outcomes, metrics)
+
+
+def _play(
+    player: "sweep.Player", cases: "Sequence[sweep.Case]", how: sweep_archive.How, out: Path
 ) -> "list[sweep.Failed]":
     """Play the cases here or on a cluster; returns those that failed."""
     with console.progress("sweep") as bar:
-        if cluster is None:
-            return player.play(cases, models, bar)
-        from pagetape.replaying import fleet
+        if how.cluster is None:
+            return player.play(cases, how.models, bar)
+        from pagetape.replaying import cluster
 
-        return fleet.play(cluster, cases, out.absolute(), models=models, progress=bar)
+        return cluster.play(how.cluster, cases, out.absolute(), models=how.models, progress=bar)
 
 
 def _write_page(path: Path, text: str, tapes: Sequence[Path]) -> None:

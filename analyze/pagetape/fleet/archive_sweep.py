@@ -15,18 +15,21 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pagetape import answer
 from pagetape.archive import names
 from pagetape.archive.store import Store, StoreError, open_store
 from pagetape.fleet import results
 from pagetape.fleet.effect import Asked
 from pagetape.fleet.results import Key, Result
+from pagetape.indexing.question import Fleet
 from pagetape.replaying import cluster, isolated, sweep
 from pagetape.replaying.engine_run import Progress, silent
 from pagetape.replaying.playback import Run
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import cache, temporary
 
-_PART_TAPES = 16
+# Most tapes of a part. The workers of a cluster share the parts, one worker plays its own in turn.
+PART, PART_OF_CLUSTER = 16, 4
 _PART_BYTES = 1_000_000_000  # of the tapes of a part: they are on disk together
 
 Picked = Mapping[str, Any]  # a row of the index (view fleet_tape)
@@ -49,14 +52,36 @@ class Part(NamedTuple):
     runs: list[list[Run]]
 
 
+def picked(fleet: Fleet) -> tuple[list[Picked], list[str]]:
+    """The recordings of a question that can be replayed, by name, and lines about the others."""
+    refills = "was_recorded(recorded, 'kmem:mm_page_alloc_zone_locked')"
+    sql = f"""
+        SELECT identity, object, machine, host, kernel, began, bytes, {refills} AS plays
+        FROM fleet_tape
+        WHERE replayed IS NOT true
+        ORDER BY object
+    """
+    with fleet.database(["tape"]) as db:
+        asked = db.ask(sql)
+    rows = [dict(zip(asked.columns, row, strict=True)) for row in asked.rows]
+    found = [row for row in rows if row["plays"]]
+    lines = fleet.lines()
+    if others := len(rows) - len(found):
+        why = "without allocations and refills, so not to be replayed"
+        lines.append(f"{answer.amount(others, 'tape')} recorded {why}")
+    return found, lines
+
+
 def shard(tapes: Sequence[Picked], number: int, of: int) -> list[Picked]:
     """The `number`-th of `of` parts, counted from 1: a tape is in the same part whatever the other
     tapes are."""
     return [tape for tape in tapes if int(tape["identity"][:16], 16) % of == number - 1]
 
 
-def parts(tapes: Sequence[Picked], runs: Sequence[Run], made: set[Key], members: int) -> list[Part]:
-    """The tapes that lack results, cut to parts."""
+def parts(
+    tapes: Sequence[Picked], runs: Sequence[Run], made: set[Key], members: int, most: int
+) -> list[Part]:
+    """The tapes that lack results, cut to parts of at most `most`."""
     found: list[Part] = []
     size = 0
     for tape in tapes:
@@ -65,7 +90,7 @@ def parts(tapes: Sequence[Picked], runs: Sequence[Run], made: set[Key], members:
         if not lacks:
             continue
         size += tape["bytes"] or 0
-        if not found or len(found[-1].tapes) >= _PART_TAPES or size > _PART_BYTES:
+        if not found or len(found[-1].tapes) >= most or size > _PART_BYTES:
             found.append(Part([], []))
             size = tape["bytes"] or 0
         found[-1].tapes.append(tape)
@@ -165,7 +190,11 @@ def play(
     parts whose worker was lost."""
     if address is None:
         for nr, part in enumerate(todo):
-            play_part(part, request, jobs, lambda done, nr=nr: progress((nr + done) / len(todo)))
+
+            def share(done: float, nr: int = nr) -> None:
+                progress((nr + done) / len(todo))
+
+            play_part(part, request, jobs, share)
         return []
     lost: list[Result] = []
     with closing(cluster.client(address)) as client:

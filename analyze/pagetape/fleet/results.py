@@ -19,6 +19,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pagetape import answer
@@ -174,13 +175,14 @@ def read(
 ) -> Iterator[Result]:
     """The results of these keys that a store has, each once, with all or some of their metrics."""
     wanted, failed = set(keys), {}
+    some = None if metrics is None else pc.field("metric").isin(metrics) | pc.is_null(pc.field("metric"))
     for file in _files(store):
-        table = pq.read_table(file)
+        table = pq.read_table(file, filters=some)
         for key, same in groupby(table.to_pylist(), key=_key):
             rows = [row for row in same if row["build"] == build]
             if key not in wanted or not rows:
                 continue
-            result = _result(rows, metrics)
+            result = _result(rows)
             if result.problem is not None:
                 failed[key] = result
             else:
@@ -189,13 +191,13 @@ def read(
     yield from (result for key, result in failed.items() if key in wanted)
 
 
-def _result(rows: Sequence[dict[str, Any]], metrics: Sequence[str] | None) -> Result:
+def _result(rows: Sequence[dict[str, Any]]) -> Result:
     first = rows[0]
     tape = {name: first[name] for name in _OF_TAPE} | {"kernel": first["kernel_release"]}
     if first["run"] is None:
         return Result(tape, _asked(first), first["members"], None, first["problem"])
     run = json.loads(first["run"])
-    run["metrics"] = [_metric(row) for row in rows if metrics is None or row["metric"] in metrics]
+    run["metrics"] = [_metric(row) for row in rows]
     return Result(tape, _asked(first), first["members"], run, None)
 
 
