@@ -63,6 +63,9 @@ def command(
     also quoted or folded; '-' is standard input. Neither root nor a tape is needed. The command
     finds page allocation failures, OOM kills, and failures of slab caches, vmalloc and cma_alloc.
 
+    FILE may be a tape instead: then the command explains its failed requests, by the free pages that
+    the page events show at each moment and by the reading of /proc nearest to it.
+
     For each one it prints the class, the request, and the sum of each zone that the request may
     take: free pages, less those that it may not use, against the watermark by the rules of the
     kernel's release. Cut, mixed and missing lines are named; no figure is guessed. Where the
@@ -74,6 +77,7 @@ def command(
       dmesg | pagetape explain -
       pagetape explain /var/log/kern.log --json
       pagetape explain mail.txt --kernel 5.10.200
+      pagetape explain base.tape
       pagetape explain --proc /proc --order 4 --gfp GFP_KERNEL
     """
     from pagetape.explaining import explanation, words
@@ -85,6 +89,10 @@ def command(
             found = explanation.of_proc(proc, order, mask, kernel)
         except ValueError as e:
             raise click.BadParameter(str(e), param_hint="--gfp") from e
+    elif tapes := [path for path in files if _is_tape(path)]:
+        if len(files) > 1:
+            raise click.UsageError("give one tape, or logs")
+        found = _of_tape(tapes[0], kernel)
     else:
         with ExitStack() as stack:
             logs = [(str(path), _opened(path, stack)) for path in files]
@@ -92,30 +100,48 @@ def command(
     if as_json:
         answer.emit(found)
         return
-    answer.say("\n\n".join("\n".join(words.lines(one)) for one in found["reports"]) or _none(found))
-    for line in _totals(found):
+    shown = words.first_of_each(found["reports"])
+    answer.say("\n\n".join("\n".join(words.lines(one)) for one in shown) or _none(found))
+    for line in [*_totals(found), *found.get("absent", [])]:
         answer.say(line)
 
 
 def _opened(path: Path, stack: ExitStack) -> BinaryIO:
-    """A log; raises ClickException for a tape."""
-    if str(path) == "-":
-        return sys.stdin.buffer
-    if path.suffix == ".tape" and path.exists():
-        raise click.ClickException(
-            f"{path}: a tape, not kernel messages; its failed requests: pagetape report"
-            f" alloc.failures {path}"
-        )
-    return stack.enter_context(path.open("rb"))
+    return sys.stdin.buffer if str(path) == "-" else stack.enter_context(path.open("rb"))
+
+
+def _is_tape(path: Path) -> bool:
+    return path.suffix == ".tape" and path.exists()
+
+
+def _of_tape(path: Path, kernel: str | None) -> dict[str, Any]:
+    """The explanations of a tape's failed requests. Raises ClickException if it records none."""
+    from pagetape.asking import needs, query
+    from pagetape.asking.database import Database
+    from pagetape.explaining import explanation
+    from pagetape.schemas.tape import Tape
+    from pagetape.tapes import absent
+    from pagetape.tapes.loss import Loss
+
+    tape, question = Tape(path), query.internal()["explain.failures"]
+    with Database([tape]) as db:
+        rows = db.run(question, {"most": explanation.MOST}).objects()
+    if not rows and (why := needs.lacking(question, tape)):
+        raise click.ClickException(why.replace(question.name, "explain"))
+    found = explanation.of_failures(rows, str(path), tape.facts, kernel)
+    return found | {"absent": absent.lines(tape), "lost": Loss.of(tape).total}
 
 
 def _none(found: dict[str, Any]) -> str:
+    if "lines" not in found:
+        return "no request failed"
     return f"no report of a memory failure in {answer.amount(found['lines'], 'line')}"
 
 
 def _totals(found: dict[str, Any]) -> list[str]:
     counts = (
         ("more_reports", "more report, not explained", "more reports, not explained"),
+        ("lost", "lost event", "lost events"),
         ("suppressed", "suppressed message", "suppressed messages"),
         ("dropped_messages", "message dropped by printk", "messages dropped by printk"),
     )

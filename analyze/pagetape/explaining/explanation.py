@@ -8,12 +8,14 @@ found["reports"][0]["class"]        # a name of verdict.CLASSES
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pagetape.explaining import advice, gfp, log_lines, release, reports, verdict
+from pagetape.explaining import advice, gfp, log_lines, release, reports, tape_state, verdict
 from pagetape.explaining import request as requests
+from pagetape.explaining.release import Kernel
 from pagetape.explaining.reports import Log, Report
 from pagetape.explaining.request import Request
 from pagetape.explaining.verdict import Verdict
@@ -87,6 +89,81 @@ def of_proc(directory: Path, order: int, mask: str, kernel: str | None = None) -
         found.sure = not found.missing and not found.doubts
     one = {"file": str(directory)} | as_json(Report(0, state=state), found)
     return {"reports": [one]}
+
+
+def of_failures(
+    rows: Iterable[tape_state.Row], source: str, facts: dict[str, Any], kernel: str | None = None
+) -> dict[str, Any]:
+    """The explanations of the failed requests of a tape: the rows of the internal query
+    explain.failures, and the facts of the tape."""
+    about = release.named(kernel or facts.get("kernel") or "") or release.inferred_from([])
+    page_kb = int(facts.get("page_size") or 4096) >> 10
+    found, total = [], 0
+    for _, group in groupby(rows, key=itemgetter("number")):
+        own = list(group)
+        total = own[0]["total"]
+        found.append({"file": source} | _of_failure(own, about, page_kb))
+    return {"reports": found, "more_reports": total - len(found)}
+
+
+def _of_failure(rows: list[tape_state.Row], about: Kernel, page_kb: int) -> dict[str, Any]:
+    """The explanation of one failed request from its rows, one for each zone."""
+    row = rows[0]
+    request = requests.recorded(row, about)
+    if row["nodes"] > 1 and "THISNODE" in (request.flags or ()) and row["home"] is not None:
+        request.nodes = {row["home"]}
+        request.assumed.append("the node of its CPU, as THISNODE does not name it")
+    distance = tape_state.distance_s(row)
+    known = rows if distance is not None else []
+    state = tape_state.state(known, page_kb)
+    found = verdict.of_state(state, request)
+    counted = bool(known) and tape_state.is_counted(known)
+    if known:
+        bounds = [
+            verdict.of_state(tape_state.state(known, page_kb, bound), request) for bound in (-1, 1)
+        ]
+        _judge(found, row, bounds, counted=counted)
+    one = as_json(Report(0, state=state), found)
+    del one["line"], one["suppressed"]
+    return one | {
+        "at_s": row["at_s"],
+        "by_recorder": row["by_recorder"],
+        "state": None
+        if distance is None
+        else {
+            "at_s": row["state_s"],
+            "distance_s": distance,
+            "how": "sample" if row["snapshot"] is None else "snapshot",
+            "free": "counted" if counted else "read",
+        },
+    }
+
+
+def _judge(found: Verdict, row: tape_state.Row, bounds: list[Verdict], *, counted: bool) -> None:
+    """Take back what the state does not prove about the moment of the failure."""
+    if found.passes and row["nodes"] > 1:
+        found.doubts.append("memory policies and cpusets are not on the tape")
+    if row["marks_change"]:
+        found.doubts.append("the watermarks change during the recording")
+    if not counted and not tape_state.is_near(row):
+        found.name, found.deciding = "cannot_tell", None
+        found.missing.append(
+            f"the state at the failure: the nearest reading is {_distance(row)}, and the tape has"
+            " no page events to count free pages with"
+        )
+    elif not counted:
+        found.doubts.append(f"the state is of a reading {_distance(row)}")
+    elif {one.name for one in bounds} != {found.name}:
+        found.doubts.append("the count of free pages and the boost are not exact enough")
+    if found.name == "cannot_tell" and row["page_order"] and row["lacks"] == "block":
+        found.name, found.passes = "no_block_of_order", False
+        found.doubts.append("the types of the blocks at that moment are not on the tape")
+    found.sure = found.name != "cannot_tell" and not found.doubts and not found.missing
+
+
+def _distance(row: tape_state.Row) -> str:
+    distance = row["state_s"] - row["at_s"]
+    return f"{abs(distance) * 1e3:,.1f} ms {'after' if distance > 0 else 'before'} it"
 
 
 def as_json(report: Report, found: Verdict) -> dict[str, Any]:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pagetape.explaining import gfp
 from pagetape.explaining.gfp import Flags
@@ -243,6 +245,15 @@ def asked(order: int, mask: str, kernel: Kernel) -> Request:
             raise ValueError(f"'{text}' has a name that is no gfp flag")
         flags = found
     return Request("proc", order, flags, text, kernel, context=_context(flags))
+
+
+def recorded(row: Mapping[str, Any], kernel: Kernel) -> Request:
+    """The failed request of a tape: a row of the internal query explain.failures."""
+    names = row["gfp"] or ""
+    flags = frozenset(name for name in names.split("|") if name)
+    return Request(
+        "tape", row["page_order"], flags, names, kernel, context=_context(flags), comm=row["comm"]
+    )
 
 
 def layouts(state: State) -> list[tuple[str, ...]]:

@@ -39,9 +39,19 @@ _KINDS = {
     "slub": "slab allocation failure",
     "charge": "OOM kill of a memory cgroup",
     "killed": "OOM kill",
+    "tape": "failed request",
 }
 _ZONES = 6  # zones that are printed
 _MOST = 4  # reasons of doubt
+
+
+def first_of_each(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The reports of logs; of failed requests of a tape, the first of each kind, with `alike`."""
+    kinds: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for one in reports:
+        kind = (one["class"], one["order"], one["mask"], one["task"]) if "at_s" in one else id(one)
+        kinds.setdefault((kind,), one | {"alike": 0})["alike"] += 1
+    return list(kinds.values())
 
 
 def lines(found: dict[str, Any]) -> list[str]:
@@ -62,6 +72,8 @@ def lines(found: dict[str, Any]) -> list[str]:
         out.append(f"  deciding  {_deciding(one)}")
     if found["state_passes"] and found["class"] == "cannot_tell":
         out.append("  state     the printed state passes, so it is not the state that failed")
+    if one := found.get("state"):
+        out.append(f"  state     {_state(one)}")
     for name, texts in (("moves it", found["moves"]), ("does not", found["does_not_move"])):
         if texts:
             out.append(f"  {name:<9} {'; '.join(texts)}")
@@ -75,12 +87,25 @@ def lines(found: dict[str, Any]) -> list[str]:
 def _title(found: dict[str, Any]) -> str:
     if found["kind"] == "proc":
         return f"{found['file']}: a request in this state"
-    where = f"{found['file']}:{found['line']}"
+    where = f"{found['file']}:{found['line']}" if "line" in found else _moment(found)
     kind = _KINDS.get(found["kind"], found["kind"])
     task = f" of {found['task']}" if found["task"] else ""
-    left = found["suppressed"]
+    task += ", the recorder" if found.get("by_recorder") else ""
+    left, alike = found.get("suppressed"), found.get("alike", 1)
     more = f", after {amount(left, 'message')} that the kernel suppressed" if left else ""
+    more += f", the first of {alike:,} alike" if alike > 1 else ""
     return f"{where}: {kind}{task}{more}"
+
+
+def _moment(found: dict[str, Any]) -> str:
+    return f"{found['file']} at {found['at_s']:.6f} s"
+
+
+def _state(one: dict[str, Any]) -> str:
+    """`a sample 12.3 ms before the failure; free pages are counted up to it`."""
+    side = "after" if one["distance_s"] > 0 else "before"
+    free = "; free pages are counted to the failure" if one["free"] == "counted" else ""
+    return f"a {one['how']} {abs(one['distance_s']) * 1e3:,.1f} ms {side} the failure{free}"
 
 
 def _class(found: dict[str, Any]) -> str:
