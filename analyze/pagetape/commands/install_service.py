@@ -36,8 +36,8 @@ def _unit(given: tuple[str, ...]) -> str:
         _program(),
         chosen,
         events=wanted["events"],
-        exact=wanted["snapshot"] != "proc" and wanted["events"] != "cheap",
-        stacks=wanted["stacks"] is not None,
+        exact=wanted["snapshot"] != "proc" and wanted["events"] not in ("cheap", "proc"),
+        stacks=bool(wanted["stacks"]),
         ring_memory=wanted["ring_memory"] if wanted["ring"] else 0,
     )
 
@@ -142,6 +142,7 @@ def command(
       pagetape install-service
       pagetape install-service -- --events all --ring 60s --trigger 'extfrag>1000/s' --keep 1GB
       pagetape install-service --ship s3://bucket/fleet --rate 1MB/s
+      pagetape install-service -- --events proc --interval 1min --rotate 24h --keep 500MB
       pagetape install-service --uninstall
     """
     if rate is not None and ship is None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pagetape.recording.eventsets import AUTO, CHEAP, ZONE
+from pagetape.recording.eventsets import AUTO, CHEAP, PROC, ZONE
 
 NAME = "pagetape.service"
 SHIP = "pagetape-ship.service"
@@ -88,7 +88,7 @@ CPUWeight=20
 MemoryMax={memory}
 MemorySwapMax=0
 
-# Rights: its own tracing instance, and {needs}.
+# Rights: {needs}.
 CapabilityBoundingSet={capabilities}
 ReadWritePaths={writes}
 SystemCallFilter=@system-service
@@ -157,10 +157,11 @@ def unit(
 
     Root without capabilities may trace and read /proc. Capabilities are needed for the priority of
     the ring readers, for the kernel addresses of vmstat_update() and stacks, and for BPF and held
-    CPUs in exact snapshots.
+    CPUs in exact snapshots. A recorder of /proc over time needs none, and no place in tracefs.
     """
-    capabilities = ["CAP_SYS_NICE"]
-    needs = ["priority for its readers"]
+    traces = events != PROC
+    capabilities = ["CAP_SYS_NICE"] if traces else []
+    needs = ["priority for its readers"] if traces else []
     addresses = exact or stacks or events == "all"
     if addresses:
         capabilities.append("CAP_SYSLOG")
@@ -169,15 +170,18 @@ def unit(
         capabilities += ["CAP_BPF", "CAP_PERFMON"]
         needs.append("BPF for exact snapshots")
     places = _ZONE_WRITES if events in (AUTO, ZONE) and exact else _WRITES
+    rights = (
+        f"its own tracing instance, and {', '.join(needs)}" if traces else "to read /proc as root"
+    )
     exec_start = [str(program), "record", "-o", str(TAPES), *options]
     return _UNIT.format(
         mark=MARK,
         exec=" ".join(map(_quoted, exec_start)),
         memory=f"{(_MEMORY + int(ring_memory)) >> 20}M",
         # A recording of every event needs the CPU time.
-        gentle="Nice=10\nCPUQuota=25%\n" if events == CHEAP else "",
-        needs=", ".join(needs),
-        writes=" ".join(f"-/sys/kernel/tracing/{place}" for place in places),
+        gentle="Nice=10\nCPUQuota=25%\n" if events in (CHEAP, PROC) else "",
+        needs=rights,
+        writes=" ".join(f"-/sys/kernel/tracing/{place}" for place in places if traces),
         capabilities=" ".join(capabilities),
         calls="SystemCallFilter=bpf perf_event_open\n" if exact else "",
         realtime="no" if exact else "yes",
