@@ -163,7 +163,7 @@ class Recorder(Source):
     """A live recording in a tracefs instance of its own; one at a time in a process.
 
     `events` are "system:event"; `ring_kb` is of each CPU, 0 for one that fits the
-    machine; `stacks` asks for the kernel stack of each mm_page_alloc_extfrag. `filters` are
+    machine; with `stacks`, add_stacks() asks for kernel stacks. `filters` are
     ftrace's, by event. Decoding
     gives way to the load; with `prompt` it follows the events closely. Create, start(),
     [the load runs], stop(), and read() in another thread or after stop() until it returns
@@ -190,6 +190,9 @@ class Recorder(Source):
         prompt: bool = False,
         filters: Mapping[str, str] | None = None,
     ) -> None: ...
+    def add_stacks(self, event: str, filter: str) -> None:
+        """Before start(): the kernel stack of each `event` that passes ftrace's filter; "": all."""
+
     @property
     def ended(self) -> str:
         """How the recording ended, at its end: "stopped", "spool full" or "disk full"."""

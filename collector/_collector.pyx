@@ -372,6 +372,12 @@ cdef class Recorder(Source):
     def __dealloc__(self):
         recorder_free(self.recorder)
 
+    def add_stacks(self, event, filter):
+        cdef bytes name = os.fsencode(event), text = os.fsencode(filter)
+        cdef error err
+        self.opened()
+        check(recorder_add_stacks(self.recorder, name, text, &err), &err)
+
     cdef void passed(self, checkpoint_c *checkpoint) except *:
         self.checkpoint((<char *>checkpoint.words)[: checkpoint.nr * sizeof(uint64_t)])
         with nogil:

@@ -243,15 +243,17 @@ cdef int fill_run(run_config *run, str kernel, Machine machine, Trace trace) exc
 
 
 cdef class Rewrites:
-    """The memory of rules of rewrite.h: dicts with the names of struct rewrite_rule."""
+    """The memory of rules of rewrite.h: dicts with the names of struct rewrite_rule; `stacks` is
+    None, or the bytes of stack_ts and stack_cpus."""
 
     cdef rewrite_rule *rules
-    cdef list threads
+    cdef list kept
 
     def __cinit__(self, rules):
         cdef Threads pids
+        cdef bytes times, cpus
         cdef rewrite_rule *out
-        self.threads = []
+        self.kept = []
         self.rules = <rewrite_rule *>calloc(max(len(rules), 1), sizeof(rewrite_rule))
         if not self.rules:
             raise MemoryError
@@ -259,8 +261,14 @@ cdef class Rewrites:
             out = &self.rules[i]
             if rule["pids"] is not None:
                 pids = Threads(rule["pids"])
-                self.threads.append(pids)
+                self.kept.append(pids)
                 out.pids, out.nr_pids = pids.pids, len(rule["pids"])
+            if rule["stacks"] is not None:
+                times, cpus = rule["stacks"]
+                self.kept.append((times, cpus))
+                out.stack_ts = <const uint64_t *><const char *>times
+                out.stack_cpus = <const uint16_t *><const char *>cpus
+                out.nr_stacks = len(cpus) // sizeof(uint16_t)
             out.orders, out.migratetypes = rule["orders"], rule["migratetypes"]
             out.gfp_has, out.gfp_lacks = rule["gfp_has"], rule["gfp_lacks"]
             out.since, out.until = rule["since"], rule["until"]

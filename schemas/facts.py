@@ -121,6 +121,7 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
     "nodes": _nodes,
     "events": _texts,
     "event_set": _text,
+    "stacks": _texts,
     "no_stamps": _text,
     "skipped_events": _texts,
     "import": _import,

@@ -53,7 +53,6 @@ int recorder_new(struct recorder **out, const struct recorder_config *config, st
 		return fail(err, ENOMEM, "no memory for a recording");
 	unspool_init(&r->unspool);
 	r->unspool.ring_stats = ring_stats;
-	r->stacks = config->stacks;
 	r->unspool.max_cpus = get_nprocs_conf();
 	r->unspool.checkpoints = config->keep;
 	atomic_init(&r->unspool.urgent, config->prompt);
@@ -181,6 +180,7 @@ void recorder_free(struct recorder *r)
 	free_names(r->skipped, r->nr_skipped);
 	free(r->spool);
 	free_names(r->filters, r->nr_filters);
+	free_names(r->stacks, r->nr_stacks);
 	free(r);
 	/* Its batches leave large holes in the heap of a process that records repeatedly. */
 	malloc_trim(0);

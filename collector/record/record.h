@@ -46,7 +46,7 @@ struct recorder_config {
 	bool prompt; /* decode soon after the events, with CPU time of the load */
 	/* ftrace's filters, each after its event: "system:event", filter, ..., NULL */
 	const char *const *filters;
-	bool stacks;                /* also record the kernel stack of each alloc_extfrag */
+	bool stacks;                /* recorder_add_stacks() will ask for kernel stacks */
 	struct decoder_names names; /* vmstat_update is filled in by recorder_new */
 };
 
@@ -56,6 +56,13 @@ struct recorder_config {
  * Otherwise the errors of instance_new.
  */
 int recorder_new(struct recorder **out, const struct recorder_config *config, struct error *err);
+
+/*
+ * Also record the kernel stack of each "system:event" that passes ftrace's `filter`; "": of each
+ * one. Before the start; the config has `stacks`.
+ */
+int recorder_add_stacks(struct recorder *r, const char *event, const char *filter,
+			struct error *err);
 
 /*
  * Abort a recording: unread rows are lost, and source_read returns -ECANCELED from then on.

@@ -33,7 +33,8 @@ struct recorder {
 	uint64_t vmstat_update;
 	char **filters; /* as in the config */
 	size_t nr_filters;
-	bool stacks;
+	char **stacks; /* event, filter, ... */
+	size_t nr_stacks;
 	uint64_t looked_read; /* events read at the last recorder_look */
 };
 

@@ -13,6 +13,8 @@
 static const char *const task_events[] = {"task:task_newtask", "task:task_rename",
 					  "cgroup:cgroup_attach_task", NULL};
 
+enum { STACK_FILTER = 1024 }; /* longest filter of stacks, bytes */
+
 static int add_name(char ***names, size_t *nr, const char *name, struct error *err)
 {
 	char **more = realloc(*names, (*nr + 1) * sizeof(*more));
@@ -134,9 +136,9 @@ int recorder_set_formats(struct recorder *r, const struct recorder_config *confi
 		ret = fail(err, ENOENT, "this kernel has none of the events asked for");
 	if (!ret)
 		ret = add_events(r, task_events, err);
-	if (!ret && r->stacks && !learn_event(r, "ftrace", "kernel_stack"))
+	if (!ret && config->stacks && !learn_event(r, "ftrace", "kernel_stack"))
 		ret = fail(err, ENOTSUP, "this kernel records no stacks (CONFIG_STACKTRACE)");
-	if (!ret && r->stacks)
+	if (!ret && config->stacks)
 		ret = add_name(&r->events, &r->nr_events, "ftrace:kernel_stack", err);
 	names.vmstat_update = r->vmstat_update;
 	if (!ret)
@@ -177,6 +179,37 @@ static const char *filter_of(const struct recorder *r, const char *event)
 	return NULL;
 }
 
+static int set_stack_triggers(const struct recorder *r, struct error *err)
+{
+	char system[64], event[64], trigger[STACK_FILTER + 32];
+
+	for (size_t i = 0; i + 1 < r->nr_stacks; i += 2) {
+		const char *filter = r->stacks[i + 1];
+		int ret = split(r->stacks[i], system, event, err);
+
+		if (ret)
+			return ret;
+		snprintf(trigger, sizeof(trigger), "stacktrace%s%s", *filter ? " if " : "", filter);
+		ret = instance_trigger(r->instance, system, event, trigger, err);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+int recorder_add_stacks(struct recorder *r, const char *event, const char *filter,
+			struct error *err)
+{
+	int ret = 0;
+
+	if (strlen(filter) > STACK_FILTER)
+		ret = fail(err, E2BIG, "the condition of stacks is longer than %d bytes",
+			   STACK_FILTER);
+	if (!ret)
+		ret = add_name(&r->stacks, &r->nr_stacks, event, err);
+	return ret ?: add_name(&r->stacks, &r->nr_stacks, filter, err);
+}
+
 int recorder_enable_events(struct recorder *r, struct error *err)
 {
 	char system[64], event[64], filter[64];
@@ -195,7 +228,5 @@ int recorder_enable_events(struct recorder *r, struct error *err)
 		if (ret)
 			return ret;
 	}
-	return r->stacks ? instance_trigger(r->instance, "kmem", "mm_page_alloc_extfrag",
-					    "stacktrace", err)
-			 : 0;
+	return set_stack_triggers(r, err);
 }

@@ -30,6 +30,26 @@ static int compare_pids(const void *a, const void *b)
 	return (one > other) - (one < other);
 }
 
+/* Whether the request has one of the stacks. */
+static bool has_stack(const struct rewrite_rule *rule, const struct moment *at)
+{
+	size_t first = 0, end = rule->nr_stacks;
+
+	while (first < end) {
+		size_t middle = first + (end - first) / 2;
+		uint64_t ts = rule->stack_ts[middle];
+		uint16_t cpu = rule->stack_cpus[middle];
+
+		if (ts == at->ts && cpu == at->cpu)
+			return true;
+		if (ts < at->ts || (ts == at->ts && cpu < at->cpu))
+			first = middle + 1;
+		else
+			end = middle;
+	}
+	return false;
+}
+
 static bool fits(const struct rewrite_rule *rule, const struct waiting *e)
 {
 	uint64_t ts = e->moment.ts;
@@ -38,7 +58,8 @@ static bool fits(const struct rewrite_rule *rule, const struct waiting *e)
 	       (e->gfp_flags & rule->gfp_has) == rule->gfp_has &&
 	       !(e->gfp_flags & rule->gfp_lacks) && ts >= rule->since && ts < rule->until &&
 	       (!rule->pids || bsearch(&e->moment.pid, rule->pids, rule->nr_pids,
-				       sizeof(*rule->pids), compare_pids));
+				       sizeof(*rule->pids), compare_pids)) &&
+	       (!rule->stack_ts || has_stack(rule, &e->moment));
 }
 
 static const struct rewrite_rule *find(const struct rewrites *w, const struct waiting *e)

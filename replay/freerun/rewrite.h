@@ -23,6 +23,10 @@ struct rewrite_rule {
 	uint64_t since, until;         /* since <= ts < until, ns of the trace clock */
 	const int32_t *pids;           /* of these threads, in rising order; NULL: of any */
 	size_t nr_pids;
+	/* Only requests at these moments, in rising order of both; `stack_ts` NULL: at any. */
+	const uint64_t *stack_ts;
+	const uint16_t *stack_cpus;
+	size_t nr_stacks;
 
 	/* What they become. */
 	bool drop;

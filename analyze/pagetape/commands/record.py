@@ -22,6 +22,7 @@ from pagetape.recording.eventsets import AUTO, PROC, SETS
 from pagetape.recording.status import Status
 
 if TYPE_CHECKING:
+    from pagetape.recording.stack_events import StackEvent
     from pagetape.recording.watch import Trigger
 
 
@@ -53,6 +54,19 @@ class _TriggerType(click.ParamType["Trigger | None"]):
         except ValueError as e:
             self.fail(str(e), param, ctx)
         return trigger
+
+
+class _StacksType(click.ParamType["StackEvent"]):
+    name = "stacks"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> StackEvent:
+        try:
+            event: StackEvent = _of_recording("stack_events").StackEvent.parse(value)
+        except ValueError as e:
+            self.fail(f"'{value}': {e} (example: 'alloc:order >= 3')", param, ctx)
+        return event
 
 
 @click.command("record", context_settings={"ignore_unknown_options": True})
@@ -105,8 +119,12 @@ class _TriggerType(click.ParamType["Trigger | None"]):
 )
 @click.option(
     "--stacks",
-    type=click.Choice(["extfrag"]),
-    help="Also record the kernel stack of every fallback.  [default: no stacks]",
+    type=_StacksType(),
+    metavar="EVENT[:CONDITION]",
+    multiple=True,
+    help="Also record the kernel stack of each fallback (extfrag), of each allocation (alloc), or of"
+    " those that meet a condition of the language of replay --rewrite: 'alloc:order >= 3 and task ="
+    ' "db"\'. Repeatable.  [default: no stacks]',
 )
 @click.option(
     "--rotate",
@@ -239,8 +257,9 @@ def command(
     Example:
       pagetape record -o base.tape -- make -j8
       pagetape record -o base.tape --events cheap --stacks extfrag --duration 1h
+      pagetape record -o base.tape --stacks 'alloc:order >= 3' -- make -j8
       pagetape record -o tapes --events cheap --rotate 5min --keep 2GB
-      pagetape record -o week.tape --events proc --interval 1min
+      pagetape record -o tapes --events proc --interval 1min --rotate 24h --keep 200MB
       pagetape record -o tapes --events all --ring 60s --trigger 'extfrag>1000/s'
       pagetape record -o raw.tape --defer --duration 10 && pagetape import raw.tape -o base.tape
     """
@@ -277,7 +296,7 @@ _NEEDS = {
 
 # The options of a recording with events; the others mean the same for /proc over time.
 _OF_EVENTS = (
-    *("snapshot", "snapshot_max_ms", "stacks", "rotate", "keep", "ring", "triggers", "ring_memory"),
+    *("snapshot", "snapshot_max_ms", "stacks", "ring", "triggers", "ring_memory"),
     *("cooldown", "numa_maps", "buffer", "spool_max", "defer", "memory"),
 )
 
@@ -324,6 +343,11 @@ def check(ctx: click.Context) -> None:
             "--stamps on needs --events page, zone or all, and --snapshot auto or exact: its"
             " programs are those of exact snapshots"
         )
+    if any(one.needs_allocs for one in params["stacks"]) and params["events"] not in (
+        "page",
+        "all",
+    ):
+        raise click.UsageError("--stacks alloc needs --events page or all, which have allocations")
     if params["events"] == PROC:
         _check_proc(given, names, params)
     if "numa_maps" in given and not params["sample"]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pagetape.recording.stack_events import StackEvent
 
 ZONE = "zone"
 CHEAP = "cheap"
@@ -64,7 +68,7 @@ class Contents:
     events: Sequence[str]  # "system:event"
     event_set: str  # their name
     sample_s: float  # seconds between samples of /proc; 0: no samples
-    stacks: bool = False  # of fallbacks
+    stacks: tuple[StackEvent, ...] = ()  # events whose kernel stacks are recorded
     numa_maps: bool = False  # memory policies of processes
     stamps: str = "auto"  # on, off, or auto: where BPF can be used
 

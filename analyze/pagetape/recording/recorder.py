@@ -29,6 +29,7 @@ from pagetape.tapes.loss import Loss
 
 if TYPE_CHECKING:
     from pagetape.recording.private import Veil
+    from pagetape.recording.stack_events import StackEvent
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Request:
     snapshot: str
     snapshot_max_ms: float | None
     stamps: str
-    stacks: str | None
+    stacks: tuple[StackEvent, ...]
     rotate: float | None
     keep: float | None
     ring: float | None
@@ -61,7 +62,14 @@ class Request:
     def of_proc(self) -> proc_record.Request:
         """The options that /proc over time has, too."""
         return proc_record.Request(
-            self.out, self.argv, self.duration, self.sample, self.private, self.force
+            self.out,
+            self.argv,
+            self.duration,
+            self.sample,
+            self.private,
+            self.force,
+            self.rotate,
+            self.keep,
         )
 
     def demand(self) -> Demand:
@@ -100,7 +108,7 @@ def record(request: Request, status: Status) -> int:
             tracepoints(request.events),
             request.events,
             request.sample,
-            request.stacks is not None,
+            request.stacks,
             request.numa_maps,
             request.stamps,
         ),

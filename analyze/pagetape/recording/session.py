@@ -472,15 +472,19 @@ class Session:
                     ),
                     snapshots.migratetypes,
                     ring_kb=self.spooling.ring_kb,
-                    stacks=self._contents.stacks,
+                    stacks=bool(self._contents.stacks),
                     prompt=prompt,
                     filters=how.filters,
                 )
                 stack.push(lambda _kind, error, _trace: recorder.close(_how(error)))
+                for one in self._contents.stacks:
+                    recorder.add_stacks(one.event, one.filter(recorder.facts["gfp_bits"]))
                 facts: dict[str, Any] = {
                     "events": list(self._contents.events),
                     "event_set": self._contents.event_set,
                 }
+                if self._contents.stacks:
+                    facts["stacks"] = [one.spec for one in self._contents.stacks]
                 facts |= self.sampling.facts
                 facts |= how.facts
                 if self.spooling.defer:

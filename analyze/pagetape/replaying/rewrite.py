@@ -10,29 +10,28 @@
     order = N         also !=, <, <=, >, >=         drop FLAG|FLAG
     migratetype = NAME                              add FLAG|FLAG
     gfp has FLAG      gfp lacks FLAG                drop
-    time >= 5s        also <, <=, >
+    stack ~ "REGEX"   time >= 5s, also <, <=, >
 
-A rule without a condition is of every request. The first rule that fits a request counts. The
-engine has the rest: replay/freerun/rewrite.h.
+`stack` is the kernel stack of the request, if the tape has it (record --stacks): its functions,
+outermost first, joined by semicolons. A rule without a condition is of every request. The first
+rule that fits a request counts. The engine has the rest: replay/freerun/rewrite.h.
 """
 
 from __future__ import annotations
 
 import errno
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pagetape import did_you_mean
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pagetape import conditions
+from pagetape.conditions import MOST_ORDERS, NEVER, Condition, RuleError, Text, Tokens
 from pagetape.schemas import GFP_BITS, MIGRATETYPES
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import zone_events
-
-_ALL = (1 << 32) - 1
-_NEVER = (1 << 64) - 1
-_MOST_ORDERS = 32  # bits of a rule
-_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 
 # The flag by which the kernel finds the migratetype of a request (gfp_migratetype).
 _TYPE_FLAGS = {
@@ -41,36 +40,14 @@ _TYPE_FLAGS = {
     "RECLAIMABLE": 1 << GFP_BITS.index("RECLAIMABLE"),
 }
 
-_TOKEN = re.compile(
-    r'\s*("(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|!=|<=|>=|[=<>~|,:]|[\w./@+-]+)', re.ASCII
-)
 _EXAMPLE = """'task ~ "db" and order = 3 : order = 0 x 8'"""
 
 
-class RuleError(ValueError):
-    """A rule that cannot be read; the message has the place and what was expected."""
-
-
-@dataclass(frozen=True)
-class _Thread:
-    """A condition on the thread, which depends on the tape."""
-
-    column: str  # of the table task: comm, cgroup or pid
-    fits: Callable[[str], bool]
-
-
 @dataclass
-class Rule:
-    """One rule: the engine's fields (struct rewrite_rule), and the conditions on threads."""
+class Rule(Condition):
+    """One rule: the engine's fields (struct rewrite_rule), and the conditions on texts."""
 
-    text: str
-    orders: int = _ALL
-    migratetypes: int = _ALL
-    gfp_has: int = 0
-    gfp_lacks: int = 0
-    since_ns: int = 0  # after the first event
-    until_ns: int = _NEVER
-    threads: tuple[_Thread, ...] = ()
+    text: str = ""
     drop: bool = False
     order: int = -1
     times: int = 0
@@ -87,123 +64,11 @@ class Rule:
         return not self.drop and same_order and same_type and same_flags
 
 
-class _Tokens:
-    """The words of a rule."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self._found: list[str] = []
-        at = 0
-        while text[at:].strip():
-            token = _TOKEN.match(text, at)
-            if token is None:
-                raise RuleError(f"'{text[at:].strip()[:20]}' is no word of a rule")
-            self._found.append(token[1])
-            at = token.end()
-
-    @property
-    def next(self) -> str:
-        return self._found[0] if self._found else ""
-
-    def take(self, *wanted: str, what: str = "") -> str:
-        """The next word; RuleError unless it is one of `wanted`, if there are any."""
-        if not self._found or (wanted and self._found[0] not in wanted):
-            expected = what or " or ".join(f"'{word}'" for word in wanted)
-            found = f"'{self.next}'" if self._found else "the end"
-            raise RuleError(f"expected {expected}, found {found}")
-        return self._found.pop(0)
-
-    def number(self, end: int, what: str) -> int:
-        word = self.take(what=what)
-        if not word.isdecimal() or int(word) >= end:
-            raise RuleError(f"expected {what} below {end}, found '{word}'")
-        return int(word)
-
-    def string(self) -> str:
-        word = self.take(what="a text in quotes")
-        return re.sub(r"\\(.)", r"\1", word[1:-1]) if word[0] in "\"'" else word
-
-
-def _one_of(word: str, known: Sequence[str], what: str) -> int:
-    name = word.upper().removeprefix("__GFP_")
-    if name not in known:
-        raise RuleError(f"'{word}' is no {what}{did_you_mean.hint(name, known)}")
-    return known.index(name)
-
-
-def _flags(tokens: _Tokens) -> int:
-    """The bits of FLAG|FLAG."""
-    bits = 1 << _one_of(tokens.take(what="a gfp flag"), GFP_BITS, "gfp flag")
-    while tokens.next == "|":
-        tokens.take("|")
-        bits |= 1 << _one_of(tokens.take(what="a gfp flag"), GFP_BITS, "gfp flag")
-    return bits
-
-
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "=": int.__eq__,
-    "!=": int.__ne__,
-    "<": int.__lt__,
-    "<=": int.__le__,
-    ">": int.__gt__,
-    ">=": int.__ge__,
-}
-
-
-def _time(tokens: _Tokens) -> int:
-    word = tokens.take(what="a time such as 5s")
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([a-z]*)", word)
-    if not found or found[2] not in {*_UNITS, ""}:
-        raise RuleError(f"expected a time such as 5s or 200ms, found '{word}'")
-    return round(float(found[1]) * _UNITS[found[2] or "s"])
-
-
-def _thread(name: str, tokens: _Tokens) -> _Thread:
-    column = {"task": "comm"}.get(name, name)
-    how = tokens.take("=", *(["~"] if name != "pid" else []))
-    text = tokens.string()
-    if how == "=":
-        return _Thread(column, text.__eq__)
-    try:
-        pattern = re.compile(text)
-    except re.error as e:
-        raise RuleError(f"'{text}' is no regular expression: {e}") from None
-    return _Thread(column, lambda value: pattern.search(value) is not None)
-
-
-def _condition(rule: Rule, tokens: _Tokens) -> None:
-    name = tokens.take(
-        *("task", "cgroup", "pid", "order", "migratetype", "gfp", "time"), what="a condition"
-    )
-    if name in ("task", "cgroup", "pid"):
-        rule.threads += (_thread(name, tokens),)
-    elif name == "order":
-        compare = _COMPARE[tokens.take(*_COMPARE)]
-        than = tokens.number(_MOST_ORDERS, "an order")
-        rule.orders &= sum(1 << n for n in range(_MOST_ORDERS) if compare(n, than))
-    elif name == "migratetype":
-        how = tokens.take("=", "!=")
-        bit = 1 << _one_of(tokens.take(what="a migratetype"), MIGRATETYPES, "migratetype")
-        rule.migratetypes &= bit if how == "=" else ~bit & _ALL
-    elif name == "gfp":
-        if tokens.take("has", "lacks") == "has":
-            rule.gfp_has |= _flags(tokens)
-        else:
-            rule.gfp_lacks |= _flags(tokens)
-    else:
-        how = tokens.take("<", "<=", ">", ">=")
-        at = _time(tokens) + (how in ("<=", ">"))
-        if how[0] == ">":
-            rule.since_ns = max(rule.since_ns, at)
-        else:
-            rule.until_ns = min(rule.until_ns, at)
-
-
-def _change(rule: Rule, tokens: _Tokens) -> None:
+def _change(rule: Rule, tokens: Tokens) -> None:
     what = tokens.take("order", "migratetype", "drop", "add")
     if what == "order":
         tokens.take("=")
-        rule.order = tokens.number(_MOST_ORDERS, "an order")
+        rule.order = tokens.number(MOST_ORDERS, "an order")
         if tokens.next == "x":
             tokens.take("x")
             rule.times = tokens.number(1 << 20, "a number of requests")
@@ -216,18 +81,18 @@ def _change(rule: Rule, tokens: _Tokens) -> None:
             raise RuleError(f"a request has the migratetype {', '.join(_TYPE_FLAGS)}, not '{name}'")
         rule.migratetype = MIGRATETYPES.index(name)
     elif what == "add":
-        rule.gfp_set |= _flags(tokens)
+        rule.gfp_set |= conditions.flags(tokens)
     elif tokens.next in ("", ","):
         rule.drop = True
     else:
-        rule.gfp_clear |= _flags(tokens)
+        rule.gfp_clear |= conditions.flags(tokens)
 
 
 def parse(text: str) -> Rule:
     """The rule in `text`; raises RuleError."""
-    rule, tokens = Rule(text), _Tokens(text)
+    rule, tokens = Rule(text=text), Tokens(text)
     while tokens.next != ":":
-        _condition(rule, tokens)
+        conditions.add(rule, tokens)
         if tokens.next != ":":
             tokens.take("and", ":", what="'and' or ':'")
     tokens.take(":")
@@ -245,7 +110,7 @@ def _check_pages(rule: Rule) -> None:
 
     A rule with another order leaves smaller requests out.
     """
-    rule.orders &= _ALL << rule.order & _ALL
+    rule.orders &= conditions.ALL << rule.order & conditions.ALL
     if not rule.orders:
         raise RuleError(f"order = {rule.order} is above the orders of the condition")
     least = (rule.orders & -rule.orders).bit_length() - 1
@@ -283,10 +148,47 @@ def compiled(tape: Tape, texts: Sequence[str]) -> list[dict[str, Any]]:
     check(tape)
     begin = tape.clock[0] if tape.clock else 0
     tasks = tape.rows("task") if texts else []
-    return [_for_engine(rule, tasks, begin) for rule in rules(texts)]
+    return [_for_engine(tape, rule, tasks, begin) for rule in rules(texts)]
 
 
-def _for_engine(rule: Rule, tasks: list[dict[str, Any]], begin: int) -> dict[str, Any]:
+def folded(frames: pa.Table) -> dict[int, str]:
+    """Each stack as one line: its functions, outermost first, joined by semicolons."""
+    found: dict[int, list[str]] = {}
+    for row in frames.sort_by([("stack", "ascending"), ("depth", "descending")]).to_pylist():
+        name = row["function"] or f"0x{row['address'] or 0:x}"
+        module = f" [{row['module']}]" if row["module"] else ""
+        found.setdefault(row["stack"], []).append(name + module)
+    return {stack: ";".join(names) for stack, names in found.items()}
+
+
+def _moments(tape: Tape, wanted: Sequence[Text]) -> tuple[bytes, bytes]:
+    """Time and CPU of the requests with such a stack, in rising order."""
+    if "stack" not in tape.tables or not tape.num_rows("stack"):
+        raise TapeError(
+            errno.EINVAL,
+            f"{tape.path}: has no stacks for a condition on them: pagetape record --stacks alloc",
+        )
+    lines = folded(tape.table("frame"))
+    fits = [stack for stack, line in lines.items() if all(one.fits(line) for one in wanted)]
+    rows = tape.table("stack").select(["event_ts", "cpu", "stack"])
+    chosen = pc.and_(
+        pc.is_in(rows["stack"], pa.array(fits, pa.uint32())), pc.is_valid(rows["event_ts"])
+    )
+    rows = rows.filter(chosen).sort_by([("event_ts", "ascending"), ("cpu", "ascending")])
+    return _bytes(rows["event_ts"]), _bytes(rows["cpu"])
+
+
+def _bytes(column: pa.ChunkedArray) -> bytes:
+    """The values of a column of numbers without nulls."""
+    width = column.type.bit_width // 8
+    return b"".join(
+        bytes(one.buffers()[1])[width * one.offset : width * (one.offset + len(one))]
+        for one in column.chunks
+        if len(one)
+    )
+
+
+def _for_engine(tape: Tape, rule: Rule, tasks: list[dict[str, Any]], begin: int) -> dict[str, Any]:
     pids = None
     if rule.threads:
         pids = sorted(
@@ -306,6 +208,7 @@ def _for_engine(rule: Rule, tasks: list[dict[str, Any]], begin: int) -> dict[str
         "gfp_clear": clear,
         "gfp_set": more,
         "pids": pids,
-        "since": min(begin + rule.since_ns, _NEVER),
-        "until": min(begin + rule.until_ns, _NEVER),
+        "stacks": _moments(tape, rule.stacks) if rule.stacks else None,
+        "since": min(begin + rule.since_ns, NEVER),
+        "until": min(begin + rule.until_ns, NEVER),
     }
