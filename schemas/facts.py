@@ -100,7 +100,6 @@ def _import(value: Any) -> bool:
     return (
         isinstance(value, dict)
         and isinstance(value.get("of"), str)
-        and _texts(value.get("limits"))
         and type(value.get("counts_loss")) is bool
     )
 

@@ -22,7 +22,7 @@ import kernel_messages
 import pytest
 
 from pagetape import _replay
-from pagetape.explaining import explanation, gfp, release, words
+from pagetape.explaining import explanation, gfp, words
 from pagetape.explaining.verdict import CLASSES
 from pagetape.tapes import kernel_rows
 
@@ -385,7 +385,7 @@ def test_a_release_before_the_oldest_row_has_none() -> None:
 
 @pytest.mark.parametrize("form", kernel_messages.FORMATS, ids=lambda form: form.release)
 def test_the_usual_masks_have_their_names(form: kernel_messages.Format) -> None:
-    number = release.number(form.release)
+    number = kernel_rows.number(form.release)
     assert number
     era = gfp.era_of(number)
     for name, mask in kernel_messages.MASKS[form.masks].items():

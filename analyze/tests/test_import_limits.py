@@ -34,7 +34,7 @@ MACHINE = {"kernel": "6.1.0", "migratetypes": ["UNMOVABLE"], "nodes": []}
 
 
 def limits(machine: dict[str, Any] = MACHINE, **changed: Any) -> list[str]:
-    found: list[str] = facts_of(PERF._replace(**changed), machine)["import"]["limits"]
+    found: list[str] = facts_of(PERF._replace(**changed), machine)["limits"]
     return found
 
 

@@ -22,12 +22,13 @@
 
 enum { SOURCE_QUEUE = 4 }; /* items that may wait for the reader */
 
-/* Rows in a batch of `event`. */
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION /* libFuzzer: many small files */
-enum { SOURCE_ROWS = 64 };
+#define SMALL_BATCHES true
 #else
-enum { SOURCE_ROWS = 1 << 17 };
+#define SMALL_BATCHES false
 #endif
+
+enum { SOURCE_ROWS = SMALL_BATCHES ? 64 : 1 << 17 }; /* in a batch of `event` */
 
 #define UNKNOWN_COUNT UINT64_MAX /* a null of the tables `lost` and `ring` */
 

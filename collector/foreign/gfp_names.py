@@ -1,48 +1,98 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of gfp flags at a release of the kernel, from schemas/gfp.toml.
+"""The gfp flags of each era of kernels: the reader of schemas/gfp.toml.
 
-A file without the kernel's formats has only numbers or printed names.
+A flag's name stands here without its leading __GFP_, except in gfp_names(): a trace file without
+the kernel's formats has only numbers or printed names.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-_NEWEST = (99,)
+Release = tuple[int, ...]  # three numbers
+Flags = frozenset[str]
+
+OLDEST: Release = (2, 6, 0)
+NEWEST: Release = (99, 0, 0)  # after every release
+
+
+@dataclass(frozen=True)
+class Era:
+    """Releases with the same bits, from `first` until before `last`."""
+
+    first: Release
+    last: Release
+    bits: tuple[str, ...]  # of bit 0, 1, 2 ...; "" for none
+    sure: bool
+
+    @property
+    def since(self) -> str:
+        return ".".join(map(str, self.first if self.first[0] == 2 else self.first[:2]))
+
+    def flags(self, mask: int) -> tuple[Flags, int]:
+        """The flags of a mask, and the bits that the era has no name for."""
+        found = {name for bit, name in enumerate(self.bits) if name and mask >> bit & 1}
+        known = sum(1 << bit for bit, name in enumerate(self.bits) if name)
+        return frozenset(found), mask & ~known
 
 
 class GfpNames(NamedTuple):
     """Names with their __GFP_ before them."""
 
     groups: tuple[tuple[str, str], ...]  # ("GFP_NOIO", "__GFP_DIRECT_RECLAIM|...")
-    bits: tuple[str, ...]  # of bit 0, 1, 2 ...; "" for none
+    bits: tuple[str, ...]
 
 
 @cache
-def _eras() -> dict[str, Any]:
+def _facts() -> dict[str, Any]:
     return tomllib.loads((files("pagetape") / "schemas/gfp.toml").read_text("utf-8"))
 
 
-def _number(release: str) -> tuple[int, ...]:
-    found = re.match(r"\d+(\.\d+)*", release)
-    return tuple(map(int, found[0].split("."))) if found else _NEWEST
+def _number(text: str) -> Release | None:
+    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
+    return tuple(int(number or 0) for number in found.groups()) if found else None
+
+
+@cache
+def eras() -> tuple[Era, ...]:
+    """The eras, oldest first."""
+    found = _facts()["era"]
+    starts = [_number(one["since"]) or OLDEST for one in found]
+    return tuple(
+        Era(first, last, tuple(one["bits"]), one["sure"] == "source")
+        for one, first, last in zip(found, starts, [*starts[1:], NEWEST], strict=True)
+    )
+
+
+def era_of(release: Release) -> Era:
+    """The era of a release; the oldest for an older one."""
+    return next((era for era in reversed(eras()) if era.first <= release), eras()[0])
+
+
+@cache
+def groups(release: Release) -> dict[str, Flags]:
+    """The names of several flags at a release, those of most flags first."""
+    found: dict[str, Flags] = {}
+    own = False
+    for group in _facts()["group"]:
+        if (_number(group["since"]) or OLDEST) <= release:
+            if "DIRECT_RECLAIM" in str(group["names"]) and not own:
+                found, own = {}, True  # the names of another way to say "may wait"
+            found |= {name: frozenset(flags) for name, flags in group["names"].items()}
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
 def gfp_names(release: str | None) -> GfpNames:
     """The names at a release, as uname -r prints it; those of the newest era for None."""
-    wanted = _number(release) if release else _NEWEST
-    bits: list[str] = []
-    for era in _eras()["era"]:
-        if not bits or _number(era["since"]) <= wanted:
-            bits = [flag and f"__GFP_{flag}" for flag in era["bits"]]
-    groups: dict[str, list[str]] = {}
-    for group in _eras()["group"]:
-        if groups and _number(group["since"]) > wanted:
-            break
-        groups |= group["names"]
-    joined = [(name, "|".join(f"__GFP_{flag}" for flag in of)) for name, of in groups.items()]
+    wanted = (_number(release) if release else None) or NEWEST
+    joined = [
+        (name, "|".join(f"__GFP_{flag}" for flag in sorted(flags)))
+        for name, flags in groups(wanted).items()
+    ]
+    bits = [flag and f"__GFP_{flag}" for flag in era_of(wanted).bits]
     return GfpNames(tuple(joined), tuple(bits))

@@ -63,8 +63,8 @@ def command(
     also quoted or folded; '-' is standard input. Neither root nor a tape is needed. The command
     finds page allocation failures, OOM kills, and failures of slab caches, vmalloc and cma_alloc.
 
-    FILE may be a tape instead: then the command explains its failed requests, by the free pages that
-    the page events show at each moment and by the reading of /proc nearest to it.
+    FILE may be a tape instead: then the command explains its failed requests, by the free pages
+    that the page events show at each moment and by the reading of /proc nearest to it.
 
     For each one it prints the class, the request, and the sum of each zone that the request may
     take: free pages, less those that it may not use, against the watermark by the rules of the

@@ -122,9 +122,9 @@ class _StacksType(click.ParamType["StackEvent"]):
     type=_StacksType(),
     metavar="EVENT[:CONDITION]",
     multiple=True,
-    help="Also record the kernel stack of each fallback (extfrag), of each allocation (alloc), or of"
-    " those that meet a condition of the language of replay --rewrite: 'alloc:order >= 3 and task ="
-    ' "db"\'. Repeatable.  [default: no stacks]',
+    help="Also record the kernel stack of each fallback (extfrag), each allocation (alloc), or of"
+    " those that meet a condition in the language of replay --rewrite: 'alloc:order >= 3'."
+    " Repeatable.  [default: no stacks]",
 )
 @click.option(
     "--rotate",

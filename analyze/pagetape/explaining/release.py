@@ -13,23 +13,15 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from pagetape.gfp_names import NEWEST, OLDEST, Release
 from pagetape.tapes import kernel_rows
-
-Release = tuple[int, ...]
-
-OLDEST: Release = (2, 6, 0)
-NEWEST: Release = (99, 0, 0)  # after every release
+from pagetape.tapes.kernel_rows import number
 
 
 @cache
 def facts(name: str) -> dict[str, Any]:
     """The contents of schemas/NAME.toml, without the import of the package `schemas`."""
     return tomllib.loads((files("pagetape") / "schemas" / f"{name}.toml").read_text("utf-8"))
-
-
-def number(text: str) -> Release | None:
-    """A release as three numbers; None for another text."""
-    return kernel_rows.number(text)
 
 
 @dataclass(frozen=True)

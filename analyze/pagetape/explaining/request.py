@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pagetape.explaining import gfp
-from pagetape.explaining.gfp import Flags
 from pagetape.explaining.memory_state import ORDER, State
-from pagetape.explaining.release import Kernel, Release, contradictions, inferred_from, named
+from pagetape.explaining.release import Kernel, contradictions, inferred_from, named
 from pagetape.explaining.reports import Report
+from pagetape.gfp_names import Flags, Release
 
 # In the trace of a task that frees memory itself (PF_MEMALLOC), and of an interrupt.
 _RECLAIM = re.compile(

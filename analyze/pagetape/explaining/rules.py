@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from pagetape.explaining.gfp import Flags
-from pagetape.explaining.release import OLDEST, facts, number
+from pagetape.explaining.release import facts
+from pagetape.gfp_names import OLDEST, Flags
 from pagetape.tapes import kernel_rows
+from pagetape.tapes.kernel_rows import number
 
 
 @dataclass(frozen=True)

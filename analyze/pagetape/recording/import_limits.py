@@ -29,8 +29,8 @@ def facts_of(found: Found, machine: dict[str, Any]) -> dict[str, Any]:
     limits = [*_loss(found), *_events(found), *_times(found), *_names(found, machine)]
     if "nodes" not in machine and "migratetypes" not in machine:
         limits.append("no memory state (--proc): free pages, fragmentation and a replay need it")
-    of = _OF[found.kind]
-    return {"import": {"of": of, "limits": limits, "counts_loss": found.counts_loss}}
+    made = {"of": _OF[found.kind], "counts_loss": found.counts_loss}
+    return {"import": made, "limits": limits}
 
 
 def _loss(found: Found) -> list[str]:

@@ -43,12 +43,18 @@ def is_foreign(tape: Tape) -> bool:
 def lines(tape: Tape) -> list[str]:
     """One line for each thing that is absent; of pagetape's own recordings and replays only for the
     event sets zone and proc. The facts of an import have what its input lacks."""
-    return [*_lines(tape, _kinds(tape)), *tape.facts.get("limits", [])]
+    return [*_lines(tape, _kinds(tape)), *_limits(tape)]
 
 
 def beside_kinds(tape: Tape) -> list[str]:
     """The lines without kinds of events."""
-    return [*_lines(tape, []), *tape.facts.get("limits", [])]
+    return [*_lines(tape, []), *_limits(tape)]
+
+
+def _limits(tape: Tape) -> list[str]:
+    """What the recorder or the import found to be missing."""
+    limits, made = tape.facts.get("limits") or [], tape.facts.get("import")
+    return [f"made from {made['of']}: {'; '.join(limits)}"] if made and limits else limits
 
 
 _ZONE = (
@@ -93,8 +99,6 @@ def _lines(tape: Tape, kinds: list[str]) -> list[str]:
         if row["unreadable"] and row["events"]
     ]
     found = ["; ".join(unreadable)] if unreadable else []
-    if (made := tape.facts.get("import")) and made["limits"]:
-        found.append(f"made from {made['of']}: {'; '.join(made['limits'])}")
     if not tape.num_rows("event"):
         return [
             *found,
