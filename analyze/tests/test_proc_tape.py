@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +233,43 @@ def test_a_recording_without_rights(tmp_path: Path) -> None:
     if Path("/proc/pagetypeinfo").stat().st_mode & 0o004 == 0:
         assert said.stderr.count("only root may read /proc/pagetypeinfo") == 1
         assert any("pagetypeinfo" in line for line in Tape(path).facts["limits"])
+
+
+def test_tapes_of_a_series_share_a_moment_and_the_oldest_ones_go(tmp_path: Path) -> None:
+    """Each tape stands alone: its first moment has every counter, its last one begins the next."""
+    series = tmp_path / "series"
+    options = ["--interval", "0.2s", "--rotate", "1s", "--duration", "3.5s"]
+    said = subprocess.run(
+        [*RECORD, "-o", series, *options], check=False, capture_output=True, text=True
+    )
+    assert said.returncode == 0, said.stderr
+    paths = sorted(series.glob("*.tape"))
+    assert len(paths) >= 3
+    tapes = [Tape(path) for path in paths]
+    assert all(tape.complete for tape in tapes)
+    for before, after in pairwise(tapes):
+        last, first = (
+            {(row["node"], row["zone"]): row for row in tape.rows("zone") if row["snapshot"] == nr}
+            for tape, nr in (
+                (before, max(before.table("zone")["snapshot"].to_pylist())),
+                (after, 0),
+            )
+        )
+        assert last.keys() == first.keys()
+        for key, row in first.items():
+            assert {**last[key], "snapshot": 0} == row
+    names = [set(tape.table("sample")["name"].to_pylist()) for tape in tapes]
+    assert all(one == names[0] and len(one) > 20 for one in names)
+    options[-1] = "1.5s"
+    said = subprocess.run(
+        [*RECORD, "-o", series, *options, "--keep", "1kB"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert said.returncode == 0, said.stderr
+    assert not any(path.exists() for path in paths)
+    assert "--keep" in said.stderr and len(list(series.glob("*.tape"))) == 1
 
 
 @pytest.mark.parametrize(

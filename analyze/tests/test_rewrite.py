@@ -16,7 +16,7 @@ from pagetape.replaying import rewrite
 from pagetape.replaying.playback import Run, Source, play
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas import GFP_BITS, MIGRATETYPES
-from pagetape.schemas.tape import Tape, TapeError
+from pagetape.schemas.tape import Tape, TapeError, Writer
 
 SERVER = Path(__file__).parents[1] / "demo/server.tape"
 
@@ -185,6 +185,51 @@ def test_an_identity_writes_the_same_bytes(tmp_path: Path) -> None:
         found = CliRunner().invoke(pagetape, args)
         assert found.exit_code == 0, found.output
     assert (tmp_path / "own.tape").read_bytes() == (tmp_path / "same.tape").read_bytes()
+
+
+def with_stacks(small: Path, out: Path, requests: dict[str, int]) -> Tape:
+    """The tape `small` with stacks: every so many requests, by function."""
+    tape = Tape(small)
+    events = [row for row in tape.rows("event") if row["kind"] == "alloc"]
+    rows, frames = [], []
+    for number, (function, every) in enumerate(requests.items()):
+        frames += [
+            {"stack": number, "depth": 0, "function": function, "offset": 8},
+            {"stack": number, "depth": 1, "address": 0xFFFF800000001000},
+        ]
+        for event in events[number::every]:
+            place = {name: event[name] for name in ("cpu", "pid", "ts")}
+            rows.append(place | {"at": 0, "event_ts": event["ts"], "stack": number})
+    with Writer(out, tape.facts) as made:
+        for name in sorted(tape.tables):
+            for batch in tape.batches(name):
+                made.write(name, batch)
+        made.rows("stack", sorted(rows, key=lambda row: row["ts"]))
+        made.rows("frame", frames)
+    return Tape(out)
+
+
+def test_a_condition_on_stacks_fits_requests_with_such_a_stack(small: Path, tmp_path: Path) -> None:
+    tape = with_stacks(small, tmp_path / "s.tape", {"net_rx": 10, "ext4_read": 30})
+    source = Source(tape, inferred(tape), preferences(tape))
+    for rule, nr in (
+        ('stack ~ "net_rx" : drop', 600),
+        ('stack ~ "^0xffff800000001000;ext4" : drop', 200),
+        ('stack ~ "." : drop', 800),
+        ('stack ~ "net" and stack ~ "ext4" : drop', 0),
+        ('stack ~ "net" and pid = 100 : drop', 600),
+        ('stack ~ "net" and pid = 101 : drop', 0),
+    ):
+        _, result = played(source, tmp_path / "a.tape", rule)
+        assert result["rewritten"] == {"requests": nr, "kept": 0}, rule
+        (tmp_path / "a.tape").unlink()
+
+
+def test_a_tape_without_stacks_has_none_to_ask_for(source: Source, small: Path) -> None:
+    with pytest.raises(TapeError, match="has no stacks for a condition on them"):
+        rewrite.compiled(Tape(small), ['stack ~ "x" : drop'])
+    with pytest.raises(rewrite.RuleError, match="found '='"):
+        rewrite.rules(['stack = "x" : drop'])
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,16 @@ def test_the_sandbox_opens_only_for_options_that_need_it(pagetape: Run) -> None:
     assert setting(unit, "ProtectKernelTunables") == []
 
 
+def test_a_service_of_proc_needs_no_capability(pagetape: Run) -> None:
+    given = ("--events", "proc", "--interval", "1min", "--rotate", "24h", "--keep", "500MB")
+    unit = pagetape("install-service", "--print", "--", *given).out
+    assert setting(unit, "CapabilityBoundingSet") == [""]
+    assert setting(unit, "ReadWritePaths") == [""]
+    assert setting(unit, "ProtectKernelTunables") == ["yes"]
+    assert setting(unit, "CPUQuota") == ["25%"]
+    assert "--rotate 24h" in setting(unit, "ExecStart")[0]
+
+
 def test_words_and_places_that_systemd_would_misread() -> None:
     program = Path("/home/me/50% off/bin/pagetape")
     unit = service.unit(program, ["--trigger", "extfrag>1/s"], events="cheap", exact=False)
@@ -138,7 +148,7 @@ def test_systemd_finds_no_fault_and_little_exposure(
 
 
 @livetest.recording
-@pytest.mark.parametrize("events", ["cheap", "auto"])
+@pytest.mark.parametrize("events", ["cheap", "auto", "proc"])
 def test_a_recording_works_within_the_sandbox_of_the_unit(
     events: str, tmp_path: Path, pagetape: Run
 ) -> None:

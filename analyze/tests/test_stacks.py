@@ -12,6 +12,7 @@ import livetest
 import pyarrow as pa
 import pytest
 
+from pagetape import conditions
 from pagetape.recording.stacks import Frames, Place, Symbols
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
@@ -114,6 +115,112 @@ def test_the_page_shows_stacks_as_a_flame_graph(
     assert "<title>xfs_buf_alloc [xfs]: 2 of 6 fallbacks</title>" in text
     assert pagetape("html", empty, "-o", page).status == 0
     assert "Kernel code that causes fallbacks" not in page.read_text()
+
+
+# --stacks alloc:CONDITION
+
+
+@pytest.mark.parametrize(
+    ("condition", "text"),
+    [
+        ("order >= 3", "order >= 3"),
+        ("order = 3", "order >= 3 && order <= 3"),
+        ("order != 3", "(order <= 2) || (order >= 4)"),
+        ("order >= 2 and order != 3", "(order >= 2 && order <= 2) || (order >= 4)"),
+        ('task = "db"', 'comm == "db"'),
+        ('task ~ "db"', 'comm ~ "*db*"'),
+        ('task ~ "^db$"', 'comm ~ "db"'),
+        ("pid = 7", "common_pid == 7"),
+        ("migratetype = MOVABLE", "migratetype == 1"),
+        ("migratetype != MOVABLE", "migratetype == 0 || migratetype == 2"),
+        ("gfp has NORETRY|IO", "(gfp_flags & 0x40) && (gfp_flags & 0x10000)"),
+        ("gfp lacks __GFP_DIRECT_RECLAIM", "!(gfp_flags & 0x400)"),
+        ("order < 1 and pid = 1", "(order <= 0) && (common_pid == 1)"),
+    ],
+)
+def test_a_condition_as_the_filter_of_the_kernel(condition: str, text: str) -> None:
+    kernel = {"IO": 6, "DIRECT_RECLAIM": 10, "NORETRY": 16}
+    assert conditions.ftrace(conditions.parse(condition), kernel) == text
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ("kmalloc", "'kmalloc' is not extfrag, alloc or alloc:CONDITION"),
+        ("extfrag:order = 3", "extfrag takes no condition"),
+        ("alloc:", "expected a condition, found the end"),
+        ("alloc:order > 40", "expected an order below 32"),
+        ("alloc:order < 0", "no order meets the conditions"),
+        ('alloc:stack ~ "x"', "cannot choose stacks by stack or time"),
+        ("alloc:time > 1s", "cannot choose stacks by stack or time"),
+        ('alloc:cgroup = "/a"', "cannot choose stacks by cgroup"),
+        ('alloc:task ~ "a|b"', "plain text, ^ and $, not 'a|b'"),
+        ("alloc:pid = x", "expected a pid, found 'x'"),
+        (
+            "alloc:migratetype = CMA",
+            "a request has the migratetype UNMOVABLE, MOVABLE, RECLAIMABLE",
+        ),
+        ("alloc:order = 3 or order = 4", "found 'or'"),
+    ],
+)
+def test_stacks_that_cannot_be_recorded(spec: str, why: str, tmp_path: Path, pagetape: Run) -> None:
+    said = pagetape("record", "-o", tmp_path / "t.tape", "--stacks", spec, "--duration", "1s")
+    assert said.status == 2
+    assert why in said.err and "example: 'alloc:order >= 3'" in said.err
+    assert not (tmp_path / "t.tape").exists()
+
+
+def test_a_flag_that_this_kernel_lacks_is_named() -> None:
+    with pytest.raises(conditions.RuleError, match="this kernel has no gfp flag NO_OBJ_EXT"):
+        conditions.ftrace(conditions.parse("gfp has NO_OBJ_EXT"), {"IO": 6})
+
+
+@pytest.mark.parametrize("events", ["cheap", "zone"])
+def test_stacks_of_allocations_need_allocations(events: str, tmp_path: Path, pagetape: Run) -> None:
+    options = ("--events", events, "--stacks", "alloc", "--duration", "1s")
+    said = pagetape("record", "-o", tmp_path / "t.tape", *options)
+    assert said.status == 2 and "needs --events page or all" in said.err
+
+
+# Pages of order 4 for pipes' buffers do not exist: sockets' buffers take orders up to 3.
+SEND = """
+import socket
+for _ in range(200):
+    one, other = socket.socketpair()
+    one.setblocking(False)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+    one.send(bytes(60_000))
+"""
+
+
+@livetest.recording
+def test_live_stacks_of_a_condition(tmp_path: Path, pagetape: Run) -> None:
+    """Exactly the requests of the condition have a stack, and a rule takes those of a function."""
+    out = tmp_path / "t.tape"
+    condition = f'order >= 1 and task ~ "{Path(sys.executable).name[:6]}"'
+    args = ("record", "-o", out, "--events", "page", "--stacks", f"alloc:{condition}")
+    said = pagetape(*args, "--", sys.executable, "-c", SEND)
+    assert said.status == 0, said.err
+    assert re.search(r"stacks: [\d,]+, one for each [\d.,]+ events", said.err)
+    tape = Tape(out)
+    assert tape.facts["stacks"] == [f"alloc:{condition}"]
+    names = {row["pid"]: row["comm"] for row in tape.rows("task")}
+    stacks = {(row["event_ts"], row["cpu"], row["pid"]) for row in tape.rows("stack")}
+    wanted = {
+        (row["ts"], row["cpu"], row["pid"])
+        for row in tape.rows("event")
+        if row["kind"] == "alloc" and row["page_order"] >= 1
+        if names.get(row["pid"], "").startswith(Path(sys.executable).name[:6])
+    }
+    assert stacks and len(stacks ^ wanted) <= len(wanted) // 50, "a comm changes at exec"
+    rows = pagetape("report", "alloc.by_stack", out, "--json").json["rows"]
+    assert sum(row["nr"] for row in rows) == len(stacks)
+    sending = sum(row["nr"] for row in rows if "sock" in row["folded"])
+    assert sending >= 100
+    rule = 'stack ~ "sock" : drop'
+    found = pagetape("replay", out, "--rewrite", rule, "--ensemble", "0", "--json")
+    assert found.status == 0, found.err
+    assert not list(Path("/sys/kernel/tracing/instances").glob(f"pagetape-{os.getpid()}-*"))
 
 
 # Pipe buffers are UNMOVABLE, and there are never free ones for so many.

@@ -7,10 +7,13 @@ import errno
 import os
 import signal
 import time
+from collections import Counter
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
 
 from pagetape import answer
 from pagetape.recording import proc_record
@@ -30,6 +33,9 @@ from pagetape.tapes.loss import Loss
 if TYPE_CHECKING:
     from pagetape.recording.private import Veil
     from pagetape.recording.stack_events import StackEvent
+
+
+_STACK = 20  # bytes of a stack in the ring, without its addresses
 
 
 @dataclass(frozen=True)
@@ -224,8 +230,21 @@ def _line(path: Path) -> str:
     return (
         f"{path}: {why}{answer.amount(info['stored'], 'event')} in {info['duration_s']:.1f} s,"
         f" {size(info)}, snapshots: {snapshots(info)},"
-        f" {Loss.of(tape, closed=True)}{_full(info)}"
+        f" {Loss.of(tape, closed=True)}{_full(info)}{_stacks(tape, info)}"
     )
+
+
+def _stacks(tape: Tape, info: dict[str, Any]) -> str:
+    """What the stacks of a recording cost: their number, and their share of the rings' bytes."""
+    if not (found := info["stacks"]) or not found["recorded"]:
+        return ""
+    frames = Counter(tape.table("frame")["stack"].to_pylist())
+    used = pc.value_counts(tape.table("stack")["stack"]).to_pylist()
+    size = sum(one["counts"] * (_STACK + 8 * frames[one["values"]]) for one in used)
+    read = sum(row["bytes"] or 0 for row in tape.rows("ring"))
+    share = f", {100 * size / read:.0f} % of the bytes from the rings" if read else ""
+    each = info["stored"] / found["recorded"]
+    return f"; stacks: {found['recorded']:,}, one for each {each:,.1f} events{share}"
 
 
 def _full(info: dict[str, Any]) -> str:
