@@ -92,7 +92,8 @@ class Found(NamedTuple):
     without_pid: bool
     without_time: bool
     in_us: bool  # no time is finer than a microsecond
-    has_stacks: bool  # which are left out
+    has_stacks: bool
+    has_symbols: bool  # names for their addresses
     is_sampled: bool  # perf recorded one event of many ...
     sample_period: int | None  # ... of so many; None: the number varies
     unknown_flag: str | None  # a name in gfp flags that is none

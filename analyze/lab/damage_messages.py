@@ -8,6 +8,8 @@ No figure is changed: lines are cut, folded, dropped, mixed, quoted, and get pre
 
 from __future__ import annotations
 
+import html
+import json
 import textwrap
 from collections.abc import Callable
 from itertools import zip_longest
@@ -51,11 +53,35 @@ def _wall_clock(random: Random, lines: Lines) -> Lines:
     return [f"[Mon Sep 11 09:46:{random.randrange(10, 60)} 2023] {line}" for line in lines]
 
 
+def _relative(random: Random, lines: Lines) -> Lines:
+    """dmesg -H"""
+    first = f"[Apr12 14:{random.randrange(10, 60)}] {lines[0]}"
+    return [first, *(f"[  +0.{random.randrange(10**6):06}] {line}" for line in lines[1:])]
+
+
+def _pod(random: Random, lines: Lines) -> Lines:
+    at = f"2024-05-03T14:16:{random.randrange(10, 60)}"
+    return [f"{at}.{n:09}Z stdout F {line}" for n, line in enumerate(_dmesg(random, lines))]
+
+
+def _json(random: Random, lines: Lines) -> Lines:
+    if random.random() < 0.5:  # journalctl -o json
+        facts = {"PRIORITY": "4", "_TRANSPORT": "kernel"}
+        return [json.dumps(facts | {"MESSAGE": line}) for line in lines]
+    return ["{", '   "dmesg": [', *(f'{{"pri": 4, "msg": {json.dumps(x)}}},' for x in lines), "]}"]
+
+
+def _page(random: Random, lines: Lines) -> Lines:
+    """Lines of an HTML page."""
+    return ["<p>", *(f"{html.escape(line)}<br />" for line in _dmesg(random, lines)), "</p>"]
+
+
 def _bare(_random: Random, lines: Lines) -> Lines:
     return list(lines)
 
 
 PREFIXES = [_dmesg, _thread, _syslog, _journal, _kmsg, _level, _wall_clock, _bare]
+PREFIXES += [_relative, _pod, _json, _page]
 
 
 # ---- one log

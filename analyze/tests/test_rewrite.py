@@ -225,7 +225,7 @@ def test_a_condition_on_stacks_fits_requests_with_such_a_stack(small: Path, tmp_
         (tmp_path / "a.tape").unlink()
 
 
-def test_a_tape_without_stacks_has_none_to_ask_for(source: Source, small: Path) -> None:
+def test_a_tape_without_stacks_has_none_to_ask_for(small: Path) -> None:
     with pytest.raises(TapeError, match="has no stacks for a condition on them"):
         rewrite.compiled(Tape(small), ['stack ~ "x" : drop'])
     with pytest.raises(rewrite.RuleError, match="found '='"):

@@ -94,6 +94,9 @@ int foreign_open(struct foreign **out, const char *path, struct error *err)
 	if (!ret) {
 		f->reader = reader_of(f);
 		ret = f->reader->survey(f, err);
+		if (!ret && f->names)
+			f->symbols = stack_names_text(f->names);
+		f->facts.has_symbols = f->symbols && *f->symbols;
 		ret = ret ?: foreign_chain(f, err);
 	}
 	if (ret) {
@@ -118,6 +121,7 @@ int foreign_begin(struct foreign *f, const struct foreign_names *names, struct e
 	struct error why;
 	int ret = f->reader->begin(f, names, err);
 
+	ret = ret ?: foreign_stack_format(f, err);
 	for (size_t i = 0; i < f->comm_slots && !ret; i++)
 		if (f->comms[i].pid &&
 		    tep_register_comm(f->source.tep, f->comms[i].comm, f->comms[i].pid))
@@ -156,6 +160,8 @@ void foreign_close(struct foreign *f)
 	free(f->cursors);
 	free(f->merge.heap);
 	free(f->comms);
+	stack_names_free(f->names);
+	free(f->symbols);
 	if (f->data)
 		munmap((void *)f->data, f->size);
 	if (f->packed)
@@ -172,6 +178,11 @@ struct source *foreign_source(struct foreign *f)
 const struct foreign_facts *foreign_facts(const struct foreign *f)
 {
 	return &f->facts;
+}
+
+const char *foreign_kallsyms(const struct foreign *f)
+{
+	return f->symbols ?: "";
 }
 
 uint64_t foreign_bad_records(const struct foreign *f)

@@ -38,9 +38,10 @@ struct foreign_facts {
 	uint64_t dropped_chunks; /* of Perfetto's buffer: overwritten, or lost */
 	bool without_cpu;        /* no line names a CPU */
 	bool without_pid;
-	bool without_time;        /* the clock counts no time */
-	bool in_us;               /* no time is finer than a microsecond */
-	bool has_stacks;          /* which are left out */
+	bool without_time; /* the clock counts no time */
+	bool in_us;        /* no time is finer than a microsecond */
+	bool has_stacks;
+	bool has_symbols;         /* names for their addresses */
 	bool is_sampled;          /* perf recorded one event of many ... */
 	uint64_t sample_period;   /* ... of so many; 0: the number varies */
 	const char *unknown_flag; /* a name in gfp flags that no kernel of this release has */
@@ -68,6 +69,9 @@ void foreign_close(struct foreign *f);
 
 struct source *foreign_source(struct foreign *f);
 const struct foreign_facts *foreign_facts(const struct foreign *f);
+
+/* Functions by address, as in /proc/kallsyms; "": none. */
+const char *foreign_kallsyms(const struct foreign *f);
 
 /* Lines and records left out as damaged; complete at the end. */
 uint64_t foreign_bad_records(const struct foreign *f);

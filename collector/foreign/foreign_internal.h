@@ -4,6 +4,7 @@
  *
  *   foreign.c        the file, the decoder and its thread
  *   foreign_merge.c  the parts of the file in one order
+ *   foreign_stacks.c kernel stacks
  *   foreign_rings.c  CPUs, threads, records and losses
  *   text.c           texts
  *   perf.c           perf.data
@@ -13,7 +14,9 @@
 
 #include "decode/merge.h"
 #include "foreign.h"
+#include "foreign_stacks.h"
 #include "shapes.h"
+#include "span.h"
 
 #include <stdio.h>
 
@@ -38,6 +41,7 @@ struct cursor {
 	int cpu;
 	const void *data;
 	int size;
+	struct span stack; /* its addresses of 8 bytes, innermost first */
 };
 
 /* The name of a thread. */
@@ -73,6 +77,8 @@ struct foreign {
 	struct foreign_facts facts;
 	struct shapes *shapes; /* NULL for files with the kernel's formats */
 	uint64_t bad;
+	struct stack_names *names; /* of stacks in a text */
+	char *symbols;             /* as of /proc/kallsyms, after the first pass; or NULL */
 
 	size_t nr_parts; /* in the order of the file, then by stream */
 	struct part *parts;

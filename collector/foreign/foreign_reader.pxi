@@ -7,7 +7,7 @@ Found = namedtuple(
     "Found",
     "kind kernel host arch clock command cpus counts_loss overwritten dropped_chunks without_cpu"
     " without_pid"
-    " without_time in_us has_stacks is_sampled sample_period unknown_flag",
+    " without_time in_us has_stacks has_symbols is_sampled sample_period unknown_flag",
     module=__name__,
 )
 
@@ -53,7 +53,7 @@ cdef class ForeignReader(Source):
             FOREIGN[facts.kind], text(facts.kernel), text(facts.host), text(facts.arch),
             text(facts.clock), text(facts.command), facts.cpus, facts.counts_loss,
             count(facts.overwritten), facts.dropped_chunks, facts.without_cpu, facts.without_pid, facts.without_time,
-            facts.in_us, facts.has_stacks, facts.is_sampled, facts.sample_period or None,
+            facts.in_us, facts.has_stacks, facts.has_symbols, facts.is_sampled, facts.sample_period or None,
             text(facts.unknown_flag),
         )
 
@@ -99,7 +99,8 @@ cdef class ForeignReader(Source):
 
     @property
     def kallsyms(self):
-        return ""
+        self.opened()
+        return text(foreign_kallsyms(self.foreign))
 
     @property
     def bad_records(self):

@@ -24,7 +24,8 @@ struct sample {
 	uint64_t ts;
 	int64_t cpu; /* -1: it has none */
 	int32_t pid;
-	struct span raw; /* empty: it has none */
+	struct span stack; /* of 8 bytes each; empty: none */
+	struct span raw;   /* empty: it has none */
 };
 
 static const struct {
@@ -96,8 +97,7 @@ static void skip_read(struct span *s, uint64_t format)
 }
 
 /* False: damaged. */
-static bool read_sample(const struct perf_attr *attr, struct span s, struct sample *sample,
-			bool *has_stack)
+static bool read_sample(const struct perf_attr *attr, struct span s, struct sample *sample)
 {
 	uint64_t type = attr->sample_type, nr;
 
@@ -119,8 +119,7 @@ static bool read_sample(const struct perf_attr *attr, struct span s, struct samp
 		skip_read(&s, attr->read_format);
 	if (type & PERF_SAMPLE_CALLCHAIN) {
 		nr = span_number(&s, 8);
-		span_take(&s, nr < span_left(&s) ? 8 * nr : UINT64_MAX);
-		*has_stack |= nr;
+		sample->stack = span_take(&s, nr < span_left(&s) ? 8 * nr : UINT64_MAX);
 	}
 	if (type & PERF_SAMPLE_RAW)
 		sample->raw = span_take(&s, span_number(&s, 4));
@@ -198,13 +197,13 @@ static int see_sample(struct foreign *f, const uint8_t *begin, struct span body,
 	attr = attr_of(p, body);
 	if (attr && attr->type != PERF_TYPE_TRACEPOINT)
 		return 0;
-	if (!attr || !read_sample(attr, body, &sample, &f->facts.has_stacks) ||
-	    sample.cpu >= DECODER_CPUS) {
+	if (!attr || !read_sample(attr, body, &sample) || sample.cpu >= DECODER_CPUS) {
 		f->bad++;
 		return 0;
 	}
 	if (!span_left(&sample.raw))
 		return 0;
+	f->facts.has_stacks |= span_left(&sample.stack) > 0;
 	if (sample.cpu < 0) {
 		f->facts.without_cpu = true;
 		sample.cpu = 0;
@@ -335,6 +334,9 @@ static int survey(struct foreign *f, struct error *err)
 		return ret < 0 ? ret : fail(err, EBADMSG, "%s: damaged: compressed twice", f->path);
 	get_ready(p);
 	set_facts(f);
+	if (span_left(&p->file.kallsyms))
+		f->symbols =
+			strndup((const char *)p->file.kallsyms.at, span_left(&p->file.kallsyms));
 	foreign_cover(f, (uint64_t)((const char *)p->file.records.at - f->data),
 		      (uint64_t)((const char *)p->file.records.end - f->data));
 	if (!f->nr_parts)
@@ -379,7 +381,6 @@ static bool next(struct foreign *f, struct cursor *c)
 {
 	struct perf *p = f->own;
 	struct span records = {c->next, c->end, false}, body, extra;
-	bool has_stack;
 	uint32_t type;
 
 	while ((type = perf_file_next(&records, &body, &extra))) {
@@ -396,21 +397,48 @@ static bool next(struct foreign *f, struct cursor *c)
 		}
 		attr = attr_of(p, body);
 		if (!attr || attr->type != PERF_TYPE_TRACEPOINT ||
-		    !read_sample(attr, body, &sample, &has_stack) || !span_left(&sample.raw) ||
+		    !read_sample(attr, body, &sample) || !span_left(&sample.raw) ||
 		    sample.cpu >= DECODER_CPUS || span_left(&sample.raw) > INT32_MAX)
 			continue;
 		c->ts = sample.ts;
 		c->cpu = sample.cpu < 0 ? 0 : (int)sample.cpu;
 		c->data = sample.raw.at;
 		c->size = (int)span_left(&sample.raw);
+		c->stack = sample.stack;
 		return true;
 	}
 	return false;
 }
 
+/* The addresses of a stack that lie in the kernel: marks say whose those behind them are. */
+static int kernel_frames(struct span stack, uint64_t frames[FOREIGN_FRAMES])
+{
+	const uint64_t marks = (uint64_t)-4095, kernel = (uint64_t)-128;
+	bool of_kernel = true;
+	int nr = 0;
+
+	while (span_left(&stack) >= 8 && nr < FOREIGN_FRAMES) {
+		uint64_t address = span_number(&stack, 8);
+
+		if (address >= marks)
+			of_kernel = address == kernel;
+		else if (of_kernel)
+			frames[nr++] = address;
+	}
+	return nr;
+}
+
 static int add(struct foreign *f, const struct cursor *c, struct error *err)
 {
-	return foreign_add(f, c->cpu, c->ts, c->data, c->size, err);
+	uint64_t frames[FOREIGN_FRAMES];
+	int ret = foreign_add(f, c->cpu, c->ts, c->data, c->size, err);
+	int32_t pid;
+
+	if (ret || !span_left(&c->stack) || c->size < 8)
+		return ret;
+	memcpy(&pid, (const uint8_t *)c->data + 4, sizeof(pid)); /* common_pid */
+	return foreign_add_stack(f, c->cpu, c->ts, pid, frames, kernel_frames(c->stack, frames),
+				 err);
 }
 
 static void close_perf(struct foreign *f)

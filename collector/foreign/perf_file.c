@@ -203,9 +203,11 @@ int perf_file_open(struct perf_file *p, const char *path, struct span file, stru
 	span_take(&head, 8);
 	if (memcmp(file.at, "PERFILE2", 8))
 		return fail(err, EBADMSG,
-			    "%s: a perf.data of the other byte order, or of before 2.6.33: import"
-			    " the text that perf script prints there",
-			    path);
+			    "%s: a perf.data of %s: import the text that perf script"
+			    " prints there",
+			    path,
+			    memcmp(file.at, "2ELIFREP", 8) ? "before 2.6.33"
+							   : "a machine of the other byte order");
 	size = span_number(&head, 8);
 	p->is_pipe = size == PIPE_HEADER;
 	if (p->is_pipe) {
@@ -422,18 +424,19 @@ int perf_file_formats(const struct perf_file *p, struct tep_handle *tep, struct 
 	return 0;
 }
 
-int perf_file_comms(const struct perf_file *p, perf_comm_fn *fn, void *self, struct error *err)
+int perf_file_comms(struct perf_file *p, perf_comm_fn *fn, void *self, struct error *err)
 {
 	struct span s = p->tracing_data, text;
 	const char *at, *end, *newline;
 	bool has_comms = false;
 	int ret = 0;
 
-	if (!span_left(&s) || !read_head(&s, NULL, &has_comms) || !read_formats(&s, NULL) ||
-	    !has_comms)
+	if (!span_left(&s) || !read_head(&s, NULL, &has_comms) || !read_formats(&s, NULL))
 		return 0;
-	span_take(&s, span_number(&s, 4)); /* kallsyms */
+	p->kallsyms = span_take(&s, span_number(&s, 4));
 	span_take(&s, span_number(&s, 4)); /* printk formats */
+	if (!has_comms)
+		return 0;
 	text = span_take(&s, span_number(&s, 8));
 	end = (const char *)text.end;
 	for (at = (const char *)text.at; at < end && !ret; at = newline + 1) {

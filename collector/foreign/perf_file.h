@@ -63,6 +63,7 @@ struct perf_file {
 	bool is_cut; /* a section ends behind the file */
 	struct span records;
 	struct span tracing_data; /* empty: the file has none */
+	struct span kallsyms;     /* of older perf, after perf_file_comms */
 	char *kernel, *host, *arch, *command;
 	uint32_t cpus;
 	size_t nr_attrs, nr_ids;
@@ -96,4 +97,4 @@ int perf_file_formats(const struct perf_file *p, struct tep_handle *tep, struct 
 /* Each "pid comm" that the tracing data has. */
 typedef int perf_comm_fn(void *self, int64_t pid, const char *comm, size_t length,
 			 struct error *err);
-int perf_file_comms(const struct perf_file *p, perf_comm_fn *fn, void *self, struct error *err);
+int perf_file_comms(struct perf_file *p, perf_comm_fn *fn, void *self, struct error *err);

@@ -66,9 +66,20 @@ static void read_head(struct foreign *f, const char *at, const char *end)
 		set_fact(&t->arch, value);
 	} else if (sscanf(head, "# cmdline : %255[^\n]", value) == 1) {
 		set_fact(&t->command, value);
-	} else if (sscanf(head, " => %1s", value) == 1 || sscanf(head, "\t%*x %1s", value) == 1) {
-		f->facts.has_stacks = true;
 	}
+}
+
+/* A line of the first pass that is no event: of the header, or the frame of a stack. */
+static void see_other(struct foreign *f, const char *at, const char *end)
+{
+	struct text_frame frame;
+
+	if (!text_frame_read(&frame, at, end)) {
+		read_head(f, at, end);
+		return;
+	}
+	f->facts.has_stacks = true;
+	stack_names_address(&f->names, &frame);
 }
 
 /* What the columns of a line say of the file. */
@@ -169,8 +180,8 @@ static int see_all(struct foreign *f, struct error *err)
 			t->has_head = true;
 		else if (line.kind == LINE_BROKEN)
 			f->bad++;
-		else
-			read_head(f, at, newline);
+		else if (line.kind == LINE_COMMENT)
+			see_other(f, at, newline);
 	}
 	if (!ret && at < end) { /* cut: its last number may lack digits */
 		text_line_read(&line, at, end);
@@ -248,7 +259,8 @@ static bool next(struct foreign *f, struct cursor *c)
 	while (next_line((const char *)c->next, (const char *)c->end, &newline)) {
 		text_line_read(line, (const char *)c->next, newline);
 		c->next = (const uint8_t *)newline + 1;
-		if (line->kind == LINE_EVENT && line->cpu < DECODER_CPUS) {
+		if ((line->kind == LINE_EVENT || line->kind == LINE_STACK) &&
+		    line->cpu < DECODER_CPUS && f->ring_of[line->cpu < 0 ? 0 : line->cpu] >= 0) {
 			c->ts = line->ts;
 			return true;
 		}
@@ -259,13 +271,32 @@ static bool next(struct foreign *f, struct cursor *c)
 	return false;
 }
 
+/* The frames in the lines behind a line become a stack. */
+static int add_stack(struct foreign *f, const struct cursor *c, const struct text_line *line,
+		     struct error *err)
+{
+	const char *at = (const char *)c->next, *newline;
+	uint64_t frames[FOREIGN_FRAMES];
+	struct text_frame frame;
+	int nr = 0;
+
+	for (; nr < FOREIGN_FRAMES && next_line(at, (const char *)c->end, &newline) &&
+	       text_frame_read(&frame, at, newline);
+	     at = newline + 1)
+		frames[nr++] = stack_names_address(&f->names, &frame);
+	return foreign_add_stack(f, line->cpu < 0 ? 0 : (int)line->cpu, line->ts,
+				 line->pid < 0 ? 0 : (int32_t)line->pid, frames, nr, err);
+}
+
 static int add(struct foreign *f, const struct cursor *c, struct error *err)
 {
 	const struct text_line *line = &((struct text *)f->own)->lines[c->number];
 	struct event_values event;
 	uint8_t record[MAX_RECORD];
-	int size;
+	int size, ret;
 
+	if (line->kind == LINE_STACK)
+		return add_stack(f, c, line, err);
 	if (!read_values(f, &event, line))
 		return 0; /* counted by the first pass */
 	size = shapes_record(&event, record);
@@ -273,7 +304,8 @@ static int add(struct foreign *f, const struct cursor *c, struct error *err)
 		f->bad++;
 		return 0;
 	}
-	return foreign_add(f, line->cpu < 0 ? 0 : (int)line->cpu, line->ts, record, size, err);
+	ret = foreign_add(f, line->cpu < 0 ? 0 : (int)line->cpu, line->ts, record, size, err);
+	return ret || !line->of_perf || !f->facts.has_stacks ? ret : add_stack(f, c, line, err);
 }
 
 static void close_text(struct foreign *f)

@@ -293,6 +293,18 @@ static bool read_event(struct text_line *line, const char *at, const char *end)
 	return true;
 }
 
+/* "<stack trace>", or trace-cmd's "kernel_stack:". */
+static bool is_stack(const char *at, const char *end)
+{
+	static const char *const words[] = {"<stack trace", "kernel_stack:"};
+
+	for (int i = 0; i < 2; i++)
+		if ((size_t)(end - at) >= strlen(words[i]) &&
+		    !memcmp(at, words[i], strlen(words[i])))
+			return true;
+	return false;
+}
+
 void text_line_read(struct text_line *line, const char *text, const char *end)
 {
 	const char *at;
@@ -312,5 +324,8 @@ void text_line_read(struct text_line *line, const char *text, const char *end)
 	}
 	if (!at)
 		return;
-	line->kind = read_event(line, at, end) ? LINE_EVENT : LINE_BROKEN;
+	if (is_stack(skip_spaces(at, end), end))
+		line->kind = LINE_STACK;
+	else
+		line->kind = read_event(line, at, end) ? LINE_EVENT : LINE_BROKEN;
 }

@@ -11,6 +11,7 @@
  *	   <...>-1234    0d..1   42us+: mm_page_alloc: ...
  *	imptest:     python3-22969 [001] 35440.484804: mm_page_free_batched: ...
  *	            perf 28728/28728 [001]   576.915707:     1 kmem:mm_page_alloc: page=0x104928 ...
+ *	            bash-24665   [001] .....   967.696610: <stack trace>
  *	CPU:1 [LOST 123 EVENTS]
  *	         CPU:0 [109824 EVENTS DROPPED]
  *	# entries-in-buffer/entries-written: 5330/5330   #P:2
@@ -25,6 +26,7 @@
 
 enum line_kind {
 	LINE_EVENT,
+	LINE_STACK,   /* of the event before it on its CPU; its frames follow */
 	LINE_LOST,    /* cpu and lost */
 	LINE_COMMENT, /* begins with #, or has no event by its form */
 	LINE_BROKEN,  /* has the time of an event, and nothing that fits behind it */

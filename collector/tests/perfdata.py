@@ -18,6 +18,8 @@ TRACING_DATA, HOSTNAME, OSRELEASE, ARCH, NRCPUS, CMDLINE = 1, 3, 4, 6, 7, 11
 
 # IP, TID, TIME, ID, CPU, PERIOD, RAW, IDENTIFIER
 _SAMPLE_TYPE = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 16
+_CALLCHAIN = 1 << 5
+KERNEL, USER = 2**64 - 128, 2**64 - 512  # marks before the addresses of a call chain
 _SAMPLE_ID_ALL, _USE_CLOCKID = 1 << 18, 1 << 25
 _ATTR_SIZE = 128
 
@@ -48,13 +50,17 @@ class PerfData:
     command: Sequence[str] = ("perf", "record", "-a")
     cpus: int = 2
     period: int = 1
+    stacks: bool = False  # samples have call chains
+    kallsyms: str = ""
     records: list[bytes] = field(default_factory=list)
 
-    def sample(self, of: Format, cpu: int, ts: int, raw: bytes) -> None:
-        """A sample with the record `raw` of the ring."""
+    def sample(self, of: Format, cpu: int, ts: int, raw: bytes, chain: Sequence[int] = ()) -> None:
+        """A sample with the record `raw` of the ring, and its call chain with marks."""
         (pid,) = struct.unpack_from("<i", raw, 4)
         ids = 100 + of.id
         head = struct.pack("<QQIIQQIIQ", ids, 0xFFFF, pid, pid, ts, ids, cpu, 0, self.period)
+        if self.stacks:
+            head += struct.pack(f"<{1 + len(chain)}Q", len(chain), *chain)
         data = struct.pack("<I", len(raw) + -(len(raw) + 4) % 8) + raw
         self.records.append(record(SAMPLE, head + _padded(data)))
 
@@ -77,7 +83,8 @@ class PerfData:
 
     def _attr(self, of: Format) -> bytes:
         flags = _SAMPLE_ID_ALL | _USE_CLOCKID
-        head = struct.pack("<IIQQQQQ", 2, _ATTR_SIZE, of.id, self.period, _SAMPLE_TYPE, 4, flags)
+        samples = _SAMPLE_TYPE | (_CALLCHAIN if self.stacks else 0)
+        head = struct.pack("<IIQQQQQ", 2, _ATTR_SIZE, of.id, self.period, samples, 4, flags)
         return (head + bytes(44) + struct.pack("<i", 1)).ljust(_ATTR_SIZE, b"\0")
 
     def tracing_data(self) -> bytes:
@@ -86,7 +93,8 @@ class PerfData:
         out = b"\x17\x08Dtracing0.6\0" + struct.pack("<BBI", 0, 8, 4096) + files.header_files()
         out += struct.pack("<I", 0) + files.event_files()
         comms = "".join(f"{pid} {comm}\n" for pid, comm in self.comms).encode()
-        return out + struct.pack("<IIQ", 0, 0, len(comms)) + comms
+        out += struct.pack("<I", len(self.kallsyms)) + self.kallsyms.encode()
+        return out + struct.pack("<IQ", 0, len(comms)) + comms
 
     def _features(self) -> dict[int, bytes]:
         words = b"".join(map(_string, self.command))

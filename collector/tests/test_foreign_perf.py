@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from perfdata import PerfData
+from perfdata import KERNEL, USER, PerfData
 from test_import import MIGRATETYPES, alloc_format, free_format
 from tracedat import Format, Machine, TraceDat, ring
 
@@ -138,10 +138,53 @@ def test_damage_is_one_error_or_other_rows(seed: int, tmp_path: Path) -> None:
         assert str(e).count("\n") == 0 and str(tmp_path) in str(e)
 
 
+def swapped(data: bytes) -> bytes:
+    """The header of a file as a machine of the other byte order writes it."""
+    head = 104
+    words = [data[at : at + 8][::-1] for at in range(0, head, 8)]
+    return b"".join(words) + data[head:]
+
+
+def test_call_chains_are_the_stacks_of_their_events(tmp_path: Path) -> None:
+    """What lies in the kernel, without perf's marks and the frames of the program."""
+    at = 0xFFFFFFFF81000000
+    chains = [
+        [KERNEL, at + 0x10, at + 0x2010, USER, 0x7F0000001000],
+        [KERNEL, at + 0x20, at + 0x2010],
+        [USER, 0x7F0000001000],
+        [],
+        [KERNEL, at + 0x10, at + 0x2010],
+    ]
+    perf = PerfData(FORMATS, stacks=True, kallsyms=f"{at:x} T __alloc_pages\n")
+    for n, chain in enumerate(chains):
+        perf.sample(ALLOC, n % 2, 100 + n, ALLOC.record(MACHINE, 1 + n, 0, 0x40, 1, pid=9), chain)
+    rows, source = read(tmp_path / "perf.data", perf.write())
+    found = [(row["event_ts"], row["cpu"], row["pid"]) for row in rows["stack"]]
+    assert found == [(100, 0, 9), (101, 1, 9), (104, 0, 9)]
+    first, second, third = (row["stack"] for row in rows["stack"])
+    assert first == third != second
+    assert source.stack(first) == [at + 0x10, at + 0x2010]
+    assert source.stack(second) == [at + 0x20, at + 0x2010]
+    assert source.kallsyms == f"{at:x} T __alloc_pages\n" and source.found.has_symbols
+    assert len(rows["event"]) == 5
+    assert dict(counts(source))["kernel_stack"] == 3
+
+
+def test_without_kallsyms_stacks_are_addresses(tmp_path: Path) -> None:
+    perf = PerfData(FORMATS, stacks=True)
+    raw = ALLOC.record(MACHINE, 1, 0, 0x40, 1, pid=9)
+    perf.sample(ALLOC, 0, 100, raw, [KERNEL, 0xFFFFFFFF81000010])
+    rows, source = read(tmp_path / "perf.data", perf.pipe())
+    assert len(rows["stack"]) == 1
+    assert (source.found.has_stacks, source.found.has_symbols) == (True, False)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"2ELIFREP" + bytes(96), "other byte order"),
+        (swapped(as_perf(recording(1, 9)).write()), "of a machine of the other byte order: import"),
+        (swapped(as_perf(recording(1, 9)).pipe()), "of a machine of the other byte order: import"),
+        (b"PERFFILE" + bytes(96), "of before 2.6.33: import the text that perf script prints"),
         (b"PERFILE2" + bytes(96), "truncated, or of a perf record that was killed"),
         (b"PERFILE2" + bytes(20), "damaged or truncated"),
         (PerfData(FORMATS).pipe(), "without a sample of a tracepoint"),

@@ -16,6 +16,7 @@ from conftest import DATA, Rows, read_all
 from pagetape._collector import CollectorError
 from pagetape.dat_file import DatFile
 from pagetape.foreign_file import ForeignFile
+from pagetape.recording.stacks import Symbols
 from pagetape.schemas import GFP_BITS
 
 MIGRATETYPES = ["UNMOVABLE", "MOVABLE", "RECLAIMABLE", "HIGHATOMIC", "ISOLATE"]
@@ -262,3 +263,102 @@ def test_tracepoints_that_print_words(tmp_path: Path) -> None:
     assert tick["kind"] == "vmstat_update"
     (isolate,) = rows["compaction"]
     assert (isolate["start_pfn"], isolate["end_pfn"], isolate["nr_taken"]) == (0x100, 0x180, 64)
+
+
+# Stacks
+
+OF_PERF = """\
+bash  24665 [001]     1.000001: kmem:mm_page_alloc: page=0x1 pfn=0x1 order=0 migratetype=0 \
+gfp_flags=GFP_KERNEL
+\tffffffff8128b2e4 __alloc_pages+0x144 ([kernel.kallsyms])
+\tffffffffc0a01000 e1000_clean+0x20 ([e1000])
+\tffffffff81299999 [unknown] ([kernel.kallsyms])
+\t    7f0000001000 malloc+0x10 (/usr/lib/libc.so.6)
+
+bash  24665 [001]     1.000002: kmem:mm_page_free: page=0x1 pfn=0x1 order=0
+\t    7f0000001000 free+0x10 (/usr/lib/libc.so.6)
+
+bash  24665 [001]     1.000003: kmem:mm_page_alloc: page=0x2 pfn=0x2 order=0 migratetype=0 \
+gfp_flags=GFP_KERNEL
+\tffffffff8128b2e4 __alloc_pages+0x144 ([kernel.kallsyms])
+\tffffffffc0a01000 e1000_clean+0x20 ([e1000])
+\tffffffff81299999 [unknown] ([kernel.kallsyms])
+
+"""
+OF_FTRACE = """\
+# tracer: nop
+#
+            bash-24665   [001] .....     1.000001: mm_page_alloc: page=1 pfn=0x1 order=0 \
+migratetype=0 gfp_flags=GFP_KERNEL
+            bash-24665   [001] .....     1.000001: <stack trace>
+ => __alloc_pages+0x144/0x300
+ => e1000_clean+0x20/0x40 [e1000]
+          python-7       [000] .....     1.000002: mm_page_alloc: page=3 pfn=0x3 order=0 \
+migratetype=0 gfp_flags=GFP_KERNEL
+            bash-24665   [001] .....     1.000003: mm_page_alloc: page=2 pfn=0x2 order=0 \
+migratetype=0 gfp_flags=GFP_KERNEL
+          python-7       [000] .....     1.000004: <stack trace>
+ => __alloc_pages
+          python-7       [000] .....     1.000004: <user stack trace>
+ =>  <00007f0000001000>
+            bash-24665   [001] .....     1.000005: <stack trace>
+ => __alloc_pages+0x144/0x300
+ => e1000_clean+0x20/0x40 [e1000]
+"""
+OF_TRACE_CMD = """\
+cpus=2
+            bash-24665 [001]     1.000001: mm_page_alloc:        page=1 pfn=0x1 order=0 \
+migratetype=0 gfp_flags=GFP_KERNEL
+            bash-24665 [001]     1.000001: kernel_stack:         <stack trace >
+=> __alloc_pages (ffffffff8128b2e4)
+=> e1000_clean (ffffffffc0a01000)
+"""
+
+
+def stacks_of(rows: Rows, source: ForeignFile) -> list[tuple[int, int, list[str]]]:
+    """Pfn of the event, thread, and the functions of each stack."""
+    symbols = Symbols(source.kallsyms)
+    pfns = {(row["ts"], row["cpu"], row["pid"]): row["pfn"] for row in rows["event"]}
+    found = []
+    for row in rows["stack"]:
+        places = [symbols.find(address) for address in source.stack(row["stack"])]
+        names = [f"{one.function}+{one.offset} {one.module}" if one else "?" for one in places]
+        found.append((pfns[row["event_ts"], row["cpu"], row["pid"]], row["pid"], names))
+    return found
+
+
+def test_stacks_of_perf_script(tmp_path: Path) -> None:
+    rows, source = read(tmp_path, OF_PERF)
+    names = ["__alloc_pages+324 None", "e1000_clean+32 e1000", "?"]
+    assert stacks_of(rows, source) == [(1, 24665, names), (2, 24665, names)]
+    assert len({row["stack"] for row in rows["stack"]}) == 1
+    assert source.stack(0)[2] == 0xFFFFFFFF81299999, "an address without a name stays"
+    assert (source.bad_records, len(rows["event"])) == (0, 3)
+
+
+def test_stacks_of_ftrace_belong_to_the_event_before_on_their_cpu(tmp_path: Path) -> None:
+    rows, source = read(tmp_path, OF_FTRACE)
+    whole = ["__alloc_pages+324 None", "e1000_clean+32 e1000"]
+    assert stacks_of(rows, source) == [
+        (1, 24665, whole),
+        (3, 7, ["__alloc_pages+1 None"]),
+        (2, 24665, whole),
+    ]
+    assert len(rows["event"]) == 3
+
+
+def test_stacks_of_trace_cmd_report(tmp_path: Path) -> None:
+    rows, source = read(tmp_path, OF_TRACE_CMD)
+    assert stacks_of(rows, source) == [(1, 24665, ["__alloc_pages+1 None", "e1000_clean+1 None"])]
+
+
+@pytest.mark.parametrize("text", [OF_PERF, OF_FTRACE, OF_TRACE_CMD])
+def test_a_text_with_stacks_may_end_anywhere(text: str, tmp_path: Path) -> None:
+    whole, _ = read(tmp_path, text)
+    for end in range(text.index("\n", 200), len(text), 7):
+        try:
+            rows, _ = read(tmp_path, text[:end])
+        except CollectorError:
+            continue
+        assert rows["event"] == whole["event"][: len(rows["event"])]
+        assert len(rows["stack"]) <= len(whole["stack"])

@@ -9,6 +9,7 @@ Where a fold lost a character, the line has GAP there, so that no figure is read
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -25,7 +26,10 @@ _LOOK_AHEAD = 20_000  # lines that show the width of a terminal, and the encodin
 _PLAIN = str.maketrans({"\u00d7": "x", "\uff0c": ",", "\u00a0": " ", "\0": " ", GAP: " "})
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _ENTITY = re.compile(r"&(?:lt|gt|amp|nbsp|quot|#\d{2,4});")
+_TAG = re.compile(r"</?(?:p|br|pre|div|code|span|samp|tt|li|td)(?: [^<>]{0,80})? ?/?>")
 _QUOTED = re.compile(rb"=([0-9A-F]{2})")
+# A message in JSON, as journalctl, dmesg and others write it.
+_JSON = re.compile(r'"(?:MESSAGE|message|msg)" *: *("(?:[^"\\]|\\.)*")')
 
 _ZONES = r"(?:DMA32|DMA|Normal|HighMem|Movable|Device)"
 _DAY = r"\d\d:\d\d:\d\d(?:[.,]\d+)?"
@@ -43,7 +47,12 @@ _PREFIXES = [
     ),
     (re.compile(rf"\d{{4}}-\d\d-\d\d[T ]{_DAY}\S* (?:\S+ )?kernel(?:\[\d+\])?: ?"), True),
     (re.compile(rf"\d\d-\d\d {_DAY} +(?:\d+ +\d+ +[A-Z] +)?(?:kernel *: ?)?"), True),  # logcat
-    (re.compile(r"\[ *\d+\.\d+(?: s)?(?:[ @]\w+)?\] ?"), True),
+    (re.compile(rf"\d{{4}}-\d\d-\d\dT{_DAY}(?:Z|[+-]\d\d:?\d\d) (?:std(?:out|err) [FP] )?"), True),
+    (re.compile(r"\[ *\d+\.\d+(?: s)?(?:[ @]\w+)?(?: +< *\d+\.\d+>)?\] ?"), True),
+    (
+        re.compile(r"\[(?:[A-Z][a-z]{2} ?\d+ \d\d:\d\d| *[+<] *\d+\.\d+>?)\] ?"),
+        True,
+    ),  # dmesg -H, -d
     (re.compile(rf"\[[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} +\d+ {_DAY} \d{{4}}\] ?"), True),
     (re.compile(rf"\[\d[\d-]*[ T]{_DAY}[^\]]{{0,8}}\] ?"), True),
     (re.compile(rf"\[{_DAY}\] ?"), True),
@@ -142,6 +151,8 @@ def _text(data: bytes) -> str:
     text = data.decode("utf-8", "replace").rstrip("\r\n")
     if "\x1b" in text:
         text = _COLOUR.sub("", text)
+    if "<" in text:
+        text = _TAG.sub("", text)
     if "&" in text and _ENTITY.search(text):
         text = html.unescape(text)
     return text.translate(_PLAIN)
@@ -164,12 +175,25 @@ def _stripped(text: str) -> tuple[str, str, bool]:
             return text, caller, begins
 
 
+def _messages(text: str) -> list[str]:
+    """The messages in a line of JSON; the line itself if it is none."""
+    found = _JSON.findall(text) if '"' in text else []
+    try:
+        return [str(json.loads(one, strict=False)) for one in found] or [text]
+    except ValueError:  # another escape than JSON's
+        return [text]
+
+
 def _pieces(lines: Iterable[bytes]) -> Iterator[_Piece]:
     caller = ""
     for number, data in enumerate(lines, 1):
         raw = _text(data)
-        for part in _STAMP_INSIDE.split(raw) if raw.count("[") > 1 else (raw,):
+        whole = _messages(raw)
+        of_json = whole != [raw]
+        parts = (_STAMP_INSIDE.split(one) if one.count("[") > 1 else (one,) for one in whole)
+        for part in chain.from_iterable(parts):
             text, by, begins = _stripped(part)
+            begins |= of_json
             caller = by if begins else caller  # the rest of a fold is of the same caller
             if not text.strip():
                 begins = True

@@ -57,8 +57,8 @@ def _events(found: Found) -> list[str]:
             f"one event of {each} was recorded: no page has its whole history, and counts are a"
             " sample"
         )
-    if found.has_stacks:
-        limits.append("its stacks are left out: reports of stacks have no rows")
+    if found.has_stacks and not found.has_symbols:
+        limits.append("its stacks are addresses: the text of perf script has their functions")
     if found.without_cpu:
         limits.append("no CPUs: all events count as CPU 0's, and per-CPU lists are unknown")
     if found.without_pid:

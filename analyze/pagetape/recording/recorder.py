@@ -13,8 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.compute as pc
-
 from pagetape import answer
 from pagetape.recording import proc_record
 from pagetape.recording.eventsets import PROC, Contents, tracepoints
@@ -238,6 +236,8 @@ def _stacks(tape: Tape, info: dict[str, Any]) -> str:
     """What the stacks of a recording cost: their number, and their share of the rings' bytes."""
     if not (found := info["stacks"]) or not found["recorded"]:
         return ""
+    import pyarrow.compute as pc
+
     frames = Counter(tape.table("frame")["stack"].to_pylist())
     used = pc.value_counts(tape.table("stack")["stack"]).to_pylist()
     size = sum(one["counts"] * (_STACK + 8 * frames[one["values"]]) for one in used)

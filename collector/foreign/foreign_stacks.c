@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreign_stacks.h"
+
+#include "foreign_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	STACK_TYPE = UINT16_MAX, /* common_type; kernels number their events from 1 */
+	HEAD = 16,               /* bytes before the addresses */
+	MAX_NAMES = 1 << 16,
+	SLOTS = 2 * MAX_NAMES,
+};
+
+/* Functions are smaller than the distance of two addresses: pagetape.recording.stacks. */
+#define FIRST_ADDRESS 0xffff800000000000ull
+#define DISTANCE      (1ull << 20)
+
+struct stack_names {
+	size_t nr;
+	uint32_t slots[SLOTS];  /* open addressing: number + 1, or 0 */
+	char *lines[MAX_NAMES]; /* "name" or "name\t[module]" */
+};
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+static bool read_hex(const char **text, const char *end, uint64_t *value)
+{
+	const char *at = *text;
+
+	*value = 0;
+	for (; at < end; at++) {
+		char c = *at;
+		int digit = c >= '0' && c <= '9'   ? c - '0'
+			    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+						   : -1;
+
+		if (digit < 0)
+			break;
+		if (*value >> 60)
+			return false;
+		*value = *value << 4 | (uint64_t)digit;
+	}
+	if (at == *text)
+		return false;
+	*text = at;
+	return true;
+}
+
+static const char *skip_blanks(const char *at, const char *end)
+{
+	while (at < end && is_blank(*at))
+		at++;
+	return at;
+}
+
+/* "name", "name+0x12" or "name+0x12/0x30". */
+static const char *read_function(struct text_frame *frame, const char *at, const char *end)
+{
+	const char *begin = at, *plus;
+
+	while (at < end && !is_blank(*at))
+		at++;
+	plus = memchr(begin, '+', (size_t)(at - begin));
+	frame->name = (struct words){begin, (size_t)((plus ?: at) - begin)};
+	if (plus && at - plus > 3 && plus[1] == '0' && plus[2] == 'x') {
+		plus += 3;
+		read_hex(&plus, at, &frame->offset);
+	}
+	if (frame->name.length == strlen("[unknown]") &&
+	    !memcmp(frame->name.text, "[unknown]", frame->name.length))
+		frame->name.length = 0;
+	return skip_blanks(at, end);
+}
+
+/* "[module]" or "([module])"; that of the kernel itself is none. */
+static void read_module(struct text_frame *frame, const char *at, const char *end)
+{
+	const char *close;
+
+	at += at < end && *at == '(';
+	close = at < end && *at == '[' ? memchr(at, ']', (size_t)(end - at)) : NULL;
+	if (!close || (close - at > 6 && !memcmp(at, "[kernel", 7)))
+		return;
+	frame->module = (struct words){at + 1, (size_t)(close - at - 1)};
+}
+
+bool text_frame_read(struct text_frame *frame, const char *at, const char *end)
+{
+	const char *begin = at;
+
+	*frame = (struct text_frame){0};
+	if (end > at && end[-1] == '\r')
+		end--;
+	at = skip_blanks(at, end);
+	if (end - at > 3 && !memcmp(at, "=> ", 3)) {
+		at = read_function(frame, skip_blanks(at + 3, end), end);
+		if (!frame->name.length || *frame->name.text == '<')
+			return false; /* of a program */
+		read_module(frame, at, end);
+		return true;
+	}
+	if (at == begin || !read_hex(&at, end, &frame->address) || at == end || !is_blank(*at) ||
+	    !(frame->address >> 63))
+		return false;
+	at = read_function(frame, skip_blanks(at, end), end);
+	read_module(frame, at, end);
+	return true;
+}
+
+void stack_names_free(struct stack_names *names)
+{
+	if (!names)
+		return;
+	for (size_t i = 0; i < names->nr; i++)
+		free(names->lines[i]);
+	free(names);
+}
+
+static uint32_t *slot_of(struct stack_names *names, const char *line)
+{
+	uint32_t h = 2166136261u; /* FNV-1a */
+
+	for (const char *c = line; *c; c++)
+		h = (h ^ (uint8_t)*c) * 16777619u;
+	for (h %= SLOTS; names->slots[h]; h = (h + 1) % SLOTS)
+		if (!strcmp(names->lines[names->slots[h] - 1], line))
+			break;
+	return &names->slots[h];
+}
+
+uint64_t stack_names_address(struct stack_names **names, const struct text_frame *frame)
+{
+	char line[256];
+	uint32_t *slot;
+
+	if (!frame->name.length)
+		return frame->address;
+	if (!*names)
+		*names = calloc(1, sizeof(**names));
+	if (!*names)
+		return 0;
+	snprintf(line, sizeof(line), "%.*s%s%.*s%s", (int)frame->name.length, frame->name.text,
+		 frame->module.length ? "\t[" : "", (int)frame->module.length,
+		 frame->module.length ? frame->module.text : "", frame->module.length ? "]" : "");
+	slot = slot_of(*names, line);
+	if (!*slot) {
+		if ((*names)->nr == MAX_NAMES || !((*names)->lines[(*names)->nr] = strdup(line)))
+			return frame->address;
+		*slot = (uint32_t)++(*names)->nr;
+	}
+	return FIRST_ADDRESS + (*slot - 1) * DISTANCE +
+	       (frame->offset && frame->offset < DISTANCE ? frame->offset : 1);
+}
+
+char *stack_names_text(const struct stack_names *names)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *to = open_memstream(&text, &size);
+
+	for (size_t i = 0; to && names && i < names->nr; i++)
+		fprintf(to, "%llx t %s\n", (unsigned long long)(FIRST_ADDRESS + i * DISTANCE),
+			names->lines[i]);
+	if (to)
+		fclose(to);
+	return text;
+}
+
+int foreign_stack_format(struct foreign *f, struct error *err)
+{
+	char text[1024];
+
+	if (!f->facts.has_stacks)
+		return 0;
+	snprintf(text, sizeof(text),
+		 "name: kernel_stack\nID: %d\nformat:\n"
+		 "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
+		 "\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
+		 "\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n"
+		 "\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n"
+		 "\tfield:int size;\toffset:8;\tsize:4;\tsigned:1;\n"
+		 "\tfield:unsigned long caller[8];\toffset:%d;\tsize:64;\tsigned:0;\n\n"
+		 "print fmt: \"%%d\", REC->size\n",
+		 STACK_TYPE, HEAD);
+	if (tep_parse_event(f->source.tep, text, strlen(text), "ftrace"))
+		return fail(err, ENOMEM, "no memory for the format of stacks");
+	return 0;
+}
+
+int foreign_add_stack(struct foreign *f, int cpu, uint64_t ts, int32_t pid, const uint64_t *frames,
+		      int nr, struct error *err)
+{
+	struct {
+		uint16_t type;
+		uint8_t flags, preempt_count;
+		int32_t pid, size, unused;
+		uint64_t callers[FOREIGN_FRAMES];
+	} record = {.type = STACK_TYPE, .pid = pid};
+
+	record.size = nr < FOREIGN_FRAMES ? nr : FOREIGN_FRAMES;
+	if (record.size <= 0)
+		return 0;
+	memcpy(record.callers, frames, (size_t)record.size * sizeof(*frames));
+	return foreign_add(f, cpu, ts, &record, HEAD + 8 * record.size, err);
+}
