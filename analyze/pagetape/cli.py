@@ -48,6 +48,7 @@ COMMANDS = {
     "compact": ("compact", "Bring the index of an archive up to its tapes."),
     "export": ("export", "Convert a tape for other tools: Perfetto, LLFree."),
     "schema": ("schema", "Describe the tables and columns of a tape."),
+    "load": ("load", "Run a workload for a recording, or list the workloads."),
     "top": ("top", "Show the live activity of this machine's page allocator."),
     "demo": ("demo", "Copy a bundled tape here, to try the other commands."),
     "doctor": ("doctor", "Check what this machine can record."),

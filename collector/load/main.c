@@ -382,12 +382,10 @@ static int run(char *names, const struct options *o)
 	for (int i = 0; i < nr; i++)
 		start(&load, kinds[i]);
 	failed = supervise(&load, kinds[0]->name, of_lab);
-	if (ended_by)
-		return 128 + ended_by;
-	if (failed)
-		return failed;
 	if (samples && *samples)
 		write_samples(load.shared, nr_children, samples);
+	if (ended_by || failed)
+		return ended_by ? 128 + ended_by : failed;
 	if (!of_lab)
 		print_summary(kinds[0], &load, nr_children, o->json);
 	return 0;
@@ -433,7 +431,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (optind == argc) {
-		print_loads(public_loads, options.json);
+		print_loads(public_loads);
 		return 0;
 	}
 	if (argc - optind > 1)

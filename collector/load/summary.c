@@ -93,7 +93,7 @@ static struct figures collect(const struct shared *shared, int processes, int na
 
 static double us(const struct figures *of, unsigned int percent)
 {
-	return (double)of->ns[(of->nr - 1) * percent / 100] / 1e3;
+	return (double)of->ns[(of->nr * percent + 99) / 100 - 1] / 1e3;
 }
 
 static void print_latency(const struct shared *shared, int processes, bool json)
@@ -247,20 +247,13 @@ void print_summary(const struct load_kind *kind, const struct load *load, int pr
 		print_costs(shared, false);
 }
 
-void print_loads(const struct load_kind *const *kinds, bool json)
+void print_loads(const struct load_kind *const *kinds)
 {
-	printf("%s", json ? "{\"loads\": [" : "");
-	for (int i = 0; kinds[i]; i++) {
-		const struct load_kind *k = kinds[i];
-
-		printf(json ? "%s{\"name\": \"%s\", \"doc\": \"%s\", \"keeps\": \"%s\", "
-			      "\"leaves_out\": "
-			      "\"%s\", \"sampled\": \"%s\"}"
-			    : "%s%s: %s\n  keeps: %s\n  leaves out: %s\n  sampled: %s\n",
-		       !i     ? ""
-		       : json ? ", "
-			      : "\n",
-		       k->name, k->doc, k->keeps, k->leaves_out, k->sampled);
-	}
-	printf("%s", json ? "]}\n" : "");
+	printf("{\"loads\": [");
+	for (int i = 0; kinds[i]; i++)
+		printf("%s{\"name\": \"%s\", \"doc\": \"%s\", \"keeps\": \"%s\", \"leaves_out\": "
+		       "\"%s\", \"sampled\": \"%s\"}",
+		       i ? ", " : "", kinds[i]->name, kinds[i]->doc, kinds[i]->keeps,
+		       kinds[i]->leaves_out, kinds[i]->sampled);
+	puts("]}");
 }

@@ -11,7 +11,7 @@ void write_samples(const struct shared *shared, int processes, const char *file)
 /* Print the summary of a load that ran for `seconds`; the files are those of this directory. */
 void print_summary(const struct load_kind *kind, const struct load *load, int processes, bool json);
 
-/* Print the public loads. */
-void print_loads(const struct load_kind *const *kinds, bool json);
+/* Print the public loads, as JSON. */
+void print_loads(const struct load_kind *const *kinds);
 
 #endif

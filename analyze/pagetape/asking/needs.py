@@ -54,6 +54,9 @@ _SOURCES = {
     "repair": _VALIDATION,
     "sample": _SAMPLES,
     "stamp": Source("stamps: a recording with BPF", "pagetape record --stamps on -o new.tape"),
+    "sample_latency": Source(
+        "latencies of the recorded command", "pagetape record -o new.tape -- pagetape load kbuild"
+    ),
     "stack": Source("kernel stacks", "pagetape record --stacks extfrag -o new.tape"),
 }
 

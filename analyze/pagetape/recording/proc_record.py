@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pagetape import procfs
+from pagetape.recording import latency
 from pagetape.recording.capture import known
 from pagetape.recording.proc_tape import Moments, facts_of
 from pagetape.recording.sampling import NICE, SHARE
@@ -75,7 +76,8 @@ class _Recording:
         facts = self._facts(samples[0])
         own = self._veil.facts(facts) if self._veil else facts
         self._tape = Writer(out, own, replace=self._request.replace)
-        self._moments = Moments(self._veil.over(self._tape) if self._veil else self._tape)
+        self._sink = self._veil.over(self._tape) if self._veil else self._tape
+        self._moments = Moments(self._sink)
         self._held = None
         self._flushed = time.monotonic()
         for sample in samples:
@@ -114,14 +116,16 @@ class _Recording:
         ts = min((ended for _, ended, _ in sample.texts.values()), default=sample.ts)
         self._moments.add(ts, sample.texts, sample.readings, last=last)
 
-    def end(self, last: list[Sample]) -> None:
-        """End the tape with these moments."""
+    def end(self, last: list[Sample], workload: Workload | None = None) -> None:
+        """End the tape with these moments, and the samples of a finished command."""
         assert self._tape is not None
         for sample in last:
             self.take(sample)
         if self._held is not None:
             self._write(self._held, last=True)
         self._moments.flush()
+        if workload is not None:
+            latency.write(workload, self._sink, self._status.warn)
         path = self._tape.where() or self._request.out
         self._tape.close()
         self._tape = None
@@ -183,7 +187,7 @@ def _run(
             recording.cut()
             due += rotate
     code = workload.finish()
-    recording.end(sampler.ask())
+    recording.end(sampler.ask(), workload)
     return code
 
 

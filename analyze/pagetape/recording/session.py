@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from pagetape import procfs
 from pagetape.numa_maps import Processes
-from pagetape.recording import capture, printed
+from pagetape.recording import capture, latency, printed
 from pagetape.recording.capture import Snapshot, read_flags
 from pagetape.recording.disturbance import LOOK_S, Disturbances
 from pagetape.recording.eventsets import Contents, Plan
@@ -348,6 +348,8 @@ class _Pump(threading.Thread):
             self._sink.rows(name, rows)
         if end is None:
             return False
+        if self._last:
+            latency.write(self._session.workload, self._placed, self._session.status.warn)
         # The last segment goes on for a moment after its end snapshot.
         ts = _NEVER if self._last else end.ts
         self._placed.end(ts)

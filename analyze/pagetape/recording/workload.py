@@ -3,19 +3,26 @@
 
 import contextlib
 import errno
+import os
 import queue
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from pagetape.schemas.tape import TapeError
+from pagetape.tapes import regular
 
 _STDERR = 2  # its file descriptor
 GRACE_S = 5  # seconds for a command to end after the recording
+
+SAMPLES = "PAGETAPE_SAMPLES"  # the command finds the file of its samples there
+_SAMPLE_BYTES = 1 << 28  # most of that file
 
 
 class Workload:
@@ -47,6 +54,9 @@ class Workload:
         self._child: subprocess.Popen[bytes] | None = None
         self._stopped = False
         self.signal: int | None = None  # that ended it
+        self.samples = b""  # that the command wrote, after finish()
+        self.no_samples = ""  # or the reason why they cannot be read
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
         # Wakes wait(). A signal handler may use it at any time, unlike a lock.
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
 
@@ -83,7 +93,9 @@ class Workload:
         if self._on_second and not self._stopped:
             time.sleep(1 - time.monotonic() % 1)
         if self._argv and not self._stopped:
-            self._child = subprocess.Popen(self._argv, stdout=self._stdout)
+            self._directory = tempfile.TemporaryDirectory(prefix="pagetape-samples-")
+            env = os.environ | {SAMPLES: f"{self._directory.name}/samples"}
+            self._child = subprocess.Popen(self._argv, stdout=self._stdout, env=env)
             threading.Thread(target=self._watch, args=(self._child,), daemon=True).start()
         if self._duration is not None:
             self._deadline = time.monotonic() + self._duration
@@ -112,13 +124,30 @@ class Workload:
         """Stop the command if it still runs (status 0); returns its exit status."""
         if self._child is None:
             return 0
-        status = self._child.poll()
+        try:
+            return self._end(self._child)
+        finally:
+            self._take_samples()
+
+    def _take_samples(self) -> None:
+        if self._directory is None:
+            return
+        try:
+            self.samples = regular.read(Path(self._directory.name, "samples"), _SAMPLE_BYTES)
+        except TapeError as e:
+            if e.errno != errno.ENOENT:
+                self.no_samples = str(e.strerror)
+        self._directory.cleanup()
+        self._directory = None
+
+    def _end(self, child: subprocess.Popen[bytes]) -> int:
+        status = child.poll()
         if status is not None:
             return status if status >= 0 else 128 - status
-        self._child.terminate()
+        child.terminate()
         try:
-            self._child.wait(GRACE_S)
+            child.wait(GRACE_S)
         except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait()
+            child.kill()
+            child.wait()
         return 0
