@@ -58,6 +58,7 @@ _SOURCES = {
         "latencies of the recorded command", "pagetape record -o new.tape -- pagetape load kbuild"
     ),
     "stack": Source("kernel stacks", "pagetape record --stacks extfrag -o new.tape"),
+    "vmstat": Source("a snapshot of /proc/vmstat", "pagetape record --events proc -o new.tape"),
 }
 
 # What a report may list as a need of its own, by kind of event or table; table.began: values that
