@@ -36,6 +36,7 @@ COMMANDS = {
     "kernels": ("kernels", "List the kernel rows: releases, changes, and how sure they are."),
     "compare": ("compare", "Compare tapes side by side, with the model's error as the error bar."),
     "ab": ("ab", "Record this machine under two values of a setting, beside the prediction."),
+    "paper": ("paper", "Print a paper's tables: published, recorded, modelled."),
     "sweep": ("sweep", "Replay every tape under every policy, on all cores."),
     "report": ("report", "Run a report on a tape, or list the reports."),
     "html": ("html", "Write one self-contained HTML page about one or more tapes."),

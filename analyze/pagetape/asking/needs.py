@@ -58,6 +58,10 @@ _SOURCES = {
         "latencies of the recorded command", "pagetape record -o new.tape -- pagetape load kbuild"
     ),
     "stack": Source("kernel stacks", "pagetape record --stacks extfrag -o new.tape"),
+    "sample_latency": Source(
+        "durations that the recorded command measured",
+        "pagetape record -o new.tape -- pagetape load fioscale",
+    ),
     "vmstat": Source("a snapshot of /proc/vmstat", "pagetape record --events proc -o new.tape"),
 }
 

@@ -28,7 +28,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pagetape.asking.comparison import metrics_of_run
+from pagetape.asking.comparison import Metrics, metrics_of_run
 from pagetape.replaying import kernels, players
 from pagetape.replaying.playback import Run, Source, identity, is_own
 from pagetape.replaying.validation import miss_rates
@@ -85,6 +85,8 @@ def drawn(rows: pa.Table) -> dict[str, dict[str, int]]:
 class Members(players.CachedTable):
     """The rows of the table `member` for `nr` members of a run, under its label in that table."""
 
+    stored_as = "member"  # the start of its name in the cache
+
     def __init__(
         self, source: Source, label: str, run: Run, nr: int, *, cached: bool = True
     ) -> None:
@@ -102,15 +104,19 @@ class Members(players.CachedTable):
                 for seed in range(1, nr + 1)
             ]
 
-        what = _name(tape, label, run, nr) if cached and nr else None
+        what = f"{self.stored_as}-{_name(tape, label, run, nr)}" if cached and nr else None
         super().__init__(tape, what, SCHEMA, parts)
 
     def take(self, part: players.Part) -> None:
         """Measure a member."""
-        found = metrics_of_run(part.whole())
+        found = self.measured(part, part.whole())
         for kind, nr in part.drawn.items():
             found[DRAWN + kind] = {"unit": "changes", "tier": "A", "value": nr}
         self._members[part.variation["seed"]] = found
+
+    def measured(self, _part: players.Part, made: Tape) -> Metrics:
+        """The metrics of a finished member, by name."""
+        return metrics_of_run(made)
 
     def make(self) -> pa.Table:
         rows = [
@@ -123,10 +129,10 @@ class Members(players.CachedTable):
 
 
 def _name(tape: Tape, label: str, run: Run, nr: int) -> str:
-    """The name of the members in the cache."""
+    """The end of that name."""
     rules = json.dumps(identity(tape, run), sort_keys=True)
     key = blake2b(rules.encode(), digest_size=16).hexdigest()
-    return f"member-{label}-{key}-{nr}"
+    return f"{label}-{key}-{nr}"
 
 
 def most(tape: Tape, nr: int) -> int:

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The modelled figures of a paper: every stack of its policies on a tape, with the same seeds.
+
+All stacks of a paper are played in one reclaim mode, and compared with the paper's baseline. It is
+a stack, not the tape's own rules, whose fallback events may count another unit.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from pagetape import _replay
+from pagetape.asking import interval, papers, policy_effect
+from pagetape.asking.comparison import Members, Metrics, members_of
+from pagetape.asking.papers import NOT_MODELLED, NOT_RECORDED, TOO_SMALL, Cell, Figure, Paper
+from pagetape.replaying import ensemble, isolated, players, presets, reclaim_mode, replay_span
+from pagetape.replaying.engine_run import Progress, silent
+from pagetape.replaying.playback import Run, Source
+from pagetape.replaying.validation import inferred, preferences
+from pagetape.schemas.tape import Tape
+
+# Metrics of a stack, besides those of every member.
+_TOTAL = "total: "  # totals of the engine
+_LOCK = "zone lock "  # sums of the table zone_lock
+_IDLE = "no choice: "  # policies that decided nothing, in words
+
+
+class Stack(ensemble.Members):
+    """The members of one stack of policies."""
+
+    stored_as = "paper"
+
+    def measured(self, part: players.Part, made: Tape) -> Metrics:
+        values = {_TOTAL + name: total["value"] for name, total in part.result["totals"].items()}
+        locks = made.table("zone_lock")
+        for name in ("holds", "hold_ns", "wait_ns") if locks.num_rows else ():
+            values[_LOCK + name] = sum(locks[name].to_pylist())
+        size = values[_TOTAL + "alloc_pages"] * int(made.facts.get("page_size") or 4096)
+        if locks.num_rows and size:
+            values[_LOCK + "ns per MB"] = 10**6 * values[_LOCK + "hold_ns"] // size
+        idle = policy_effect.without_choice(part.result["policies_effect"])
+        values |= {_IDLE + line: 0 for line in idle}
+        more = {name: {"unit": "", "tier": "B", "value": nr} for name, nr in values.items()}
+        return super().measured(part, made) | more
+
+
+@dataclass(frozen=True)
+class Played:
+    """The stacks of a paper on one tape."""
+
+    members: Members  # by stack
+    errors: Mapping[str, str]  # why a stack could not be played
+    kind: str  # of the recording: interval.KINDS
+    mode: str
+    cpu_ns: float  # of all CPUs during the recording
+
+    def values(self, stack: str, metric: str | Sequence[str]) -> list[float]:
+        """The members of a metric, or of the sum of several, in the order of their seeds; none if
+        one of them has no value."""
+        names = [metric] if isinstance(metric, str) else metric
+        found = [self.members.get(stack, {}).get(name, []) for name in names]
+        return [sum(of) for of in zip(*found, strict=True)] if all(found) else []
+
+    def idle(self, stack: str, policies: Mapping[str, Sequence[str]], base: str) -> str | None:
+        """Why no policy of a stack, besides those of the baseline, had a choice in any member."""
+        own = [spec for spec in policies[stack] if spec not in policies[base]]
+        found = []
+        for spec in own:
+            lines = [m for m in self.members.get(stack, {}) if m.startswith(f"{_IDLE}{spec} ")]
+            if not lines:
+                return None
+            found.append(lines[0].removeprefix(f"{_IDLE}{spec} "))
+        return "; ".join(dict.fromkeys(found)) or None
+
+
+def stacks(paper: Paper) -> dict[str, tuple[str, ...]]:
+    """The policies of each stack."""
+    found: Mapping[str, Sequence[str]] = paper.about.get("stack", {})
+    return {name: presets.expand(specs) for name, specs in found.items()}
+
+
+def play(paper: Paper, tape: Tape, nr: int, progress: Progress = silent) -> Played:
+    """Play the stacks that the paper's figures need, `nr` members of each. Cached."""
+    wanted = dict.fromkeys(
+        stack
+        for figure in paper.every
+        if isinstance(figure.keys["modelled"], dict) and "stack" in figure.keys
+        for stack in (figure.keys["stack"], _over(paper, figure))
+    )
+    first, last = tape.clock or (0, 0)
+    cpu_ns = (last - first) * int(tape.facts.get("cpus") or 1)
+    mode = paper.about.get("reclaim", "R0")
+    if wanted and nr and not reclaim_mode.recorded(tape):
+        mode = "R0"
+    errors: dict[str, str] = {}
+    tasks = {}
+    if wanted and nr and tape.num_rows("event"):
+        source = Source(tape, inferred(tape), preferences(tape))
+        for name, specs in stacks(paper).items():
+            if name not in wanted:
+                continue
+            run = Run(paper.about.get("kernel", "auto"), specs, mode)
+            try:
+                source.engine(run)
+                tasks[name] = Stack(source, "this", run, nr)
+            except (OSError, ValueError) as e:
+                errors[name] = isolated.reason(e)
+        players.play([*tasks.values()], progress=progress)
+    found = {name: members_of(task.table).get("this", {}) for name, task in tasks.items()}
+    return Played(found, errors, replay_span.kind(tape), mode, cpu_ns)
+
+
+def _over(paper: Paper, figure: Figure) -> str:
+    return str(figure.keys.get("over", paper.about["baseline"]))
+
+
+@dataclass(frozen=True)
+class Modelled:
+    """The modelled part of a row."""
+
+    value: float | str
+    low: float | None = None
+    high: float | None = None
+    difference: dict[str, float] | None = None  # to the baseline: value, low, high
+    ratio: dict[str, float] | None = None
+    verdict: str | None = None
+    remark: str | None = None
+
+
+def modelled(paper: Paper, figure: Figure, cell: Cell, played: Played, tape: Tape) -> Modelled:
+    """What the model says about a figure on a tape; `cell` is the recorded one."""
+    how = figure.keys["modelled"]
+    if cell.lacks is not None:
+        return Modelled(cell.lacks)
+    if isinstance(how, str):
+        return Modelled(how)
+    if "parameter" in how:
+        policy, _, name = how["parameter"].partition(".")
+        return Modelled(_default(policy, name), remark=f"default of the policy {policy}")
+    if not tape.num_rows("event"):
+        return Modelled(f"{NOT_RECORDED}--events page")
+    stack, over = figure.keys["stack"], _over(paper, figure)
+    for one in (stack, over):
+        if one in played.errors:
+            return Modelled(NOT_MODELLED, remark=played.errors[one])
+    if "n" in how:
+        counted = played.values(over, how["n"])
+        k = median(counted) if counted else 0
+        if k < how["least"]:
+            return Modelled(TOO_SMALL.format(f"{k:.0f}"))
+    this, base = played.values(stack, how["metric"]), played.values(over, how["metric"])
+    if not this or not base:
+        return Modelled(TOO_SMALL.format(0))
+    return _compared(paper, figure, cell, played, (this, base))
+
+
+def _compared(
+    paper: Paper,
+    figure: Figure,
+    cell: Cell,
+    played: Played,
+    values: tuple[list[float], list[float]],
+) -> Modelled:
+    how, stack, over = figure.keys["modelled"], figure.keys["stack"], _over(paper, figure)
+    metric = how["metric"] if isinstance(how["metric"], str) else how["metric"][0]
+    unit = how.get("unit", "events")
+    kind = interval.kind_of(played.kind, played.mode)
+    own = interval.interval(metric, unit, values[0], kind)
+    paired = interval.paired(metric, unit, zip(*values, strict=True), played.kind, played.mode)
+    ratio = interval.ratio(metric, *values, kind)
+    scale = how.get("scale", 1) / (played.cpu_ns or 1) ** (1 if how.get("share") else 0)
+    if figure.form == "value":
+        value, low, high = (one * scale for one in (own.median, own.low, own.high))
+    elif stack == over:  # 100 % of itself
+        value = low = high = papers.relative(1, 1, figure.form)
+    else:
+        value = papers.relative(ratio.value, 1, figure.form)
+        limits = [papers.relative(one, 1, figure.form) for one in (ratio.low, ratio.high)]
+        low, high = min(limits), max(limits)
+    if stack == over:
+        return Modelled(value, low, high)
+    inert = cell.inert or played.idle(stack, stacks(paper), over)
+    return Modelled(
+        value,
+        low,
+        high,
+        {name: getattr(paired, name) * scale for name in ("value", "low", "high")},
+        vars(ratio) if median(values[1]) else None,
+        f"inert: {inert}" if inert else _verdict(paper, figure, paired),
+    )
+
+
+def _verdict(paper: Paper, figure: Figure, paired: interval.Paired) -> str | None:
+    """Whether the model agrees with the paper on the sign of a change."""
+    published = _published_change(paper, figure)
+    if published is None:
+        return None
+    if not paired.shown or not published:
+        return "no difference shown"
+    if figure.form == "reduction":
+        published = -published
+    return "same sign" if (paired.value > 0) == (published > 0) else "other sign"
+
+
+def _published_change(paper: Paper, figure: Figure) -> float | None:
+    """By how much the published figure differs from its base; None without one."""
+    if figure.form in ("reduction", "gain"):
+        return figure.number
+    base = paper.base(figure)
+    if base is None or base.number is None or figure.number is None:
+        return None
+    return figure.number - base.number
+
+
+def _default(policy: str, name: str) -> float:
+    found = next(one for one in _replay.policies() if one["name"] == policy)
+    return float(next(one for one in found["params"] if one["name"] == name)["default"])
+
+
+def _ratio(figure: Figure, base: Figure | None) -> float | None:
+    if base is None or not base.number or figure.number is None or figure.unit != base.unit:
+        return None
+    return figure.number / base.number
+
+
+def rows(
+    paper: Paper, tapes: Sequence[Tape], labels: Sequence[str], played: Sequence[Played]
+) -> list[dict[str, Any]]:
+    """The rows of a paper: one for each figure, with tapes one for each figure and tape."""
+    if not tapes:
+        return [
+            _row(paper, figure, None, _needed(figure), _would(figure)) for figure in paper.every
+        ]
+    found = []
+    for tape, label, run, cells in zip(
+        tapes, labels, played, papers.of_tapes(paper, tapes), strict=True
+    ):
+        for figure, cell in zip(paper.every, cells, strict=True):
+            about = modelled(paper, figure, cell, run, tape)
+            found.append(_row(paper, figure, label, cell, about))
+    return found
+
+
+def _needed(figure: Figure) -> Cell:
+    """What a tape needs for a recorded value."""
+    how = figure.keys["recorded"]
+    if isinstance(how, str):
+        return Cell(how)
+    otherwise = how.get("otherwise", f"{NOT_RECORDED}--events {how.get('events', 'page')}")
+    return Cell(str(otherwise))
+
+
+def _would(figure: Figure) -> Modelled:
+    """What the modelled value needs: without a tape there is none."""
+    how = figure.keys["modelled"]
+    if isinstance(how, dict) and "parameter" not in how:
+        return Modelled(f"{NOT_RECORDED}--events all")
+    if isinstance(how, str):
+        return Modelled(how)
+    return Modelled(_default(*how["parameter"].split(".")))
+
+
+def _row(
+    paper: Paper, figure: Figure, tape: str | None, cell: Cell, model: Modelled
+) -> dict[str, Any]:
+    number = figure.number
+    whole = number is not None and number.is_integer() and "." not in figure.value
+    published = int(number) if whole and number is not None else number
+    remarks = [cell.remark, model.remark]
+    return {
+        "table": figure.table,
+        "row": figure.row,
+        "column": figure.column,
+        "value": figure.value,
+        "published": figure.value if published is None else published,
+        "unit": figure.unit,
+        "machine": figure.machine,
+        "kernel": figure.kernel,
+        "source": figure.source,
+        **({"tape": tape} if tape else {}),
+        "recorded": cell.value,
+        "modelled": model.value,
+        "low": model.low,
+        "high": model.high,
+        "verdict": model.verdict,
+        "difference": model.difference,
+        "ratio": model.ratio,
+        "published_ratio": _ratio(figure, paper.base(figure)),
+        "remark": "; ".join(filter(None, remarks)) or None,
+    }
+
+
+def printed(found: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
+    """Rows of one table for people: columns, and lines with a row's name where it changes."""
+    columns = ["row", "column", "published", "unit", "of base", "recorded", "modelled", "of base"]
+    columns += ["verdict", "remark"]
+    lines, last = [], ("", "")
+    for row in found:
+        name = row["row"], row["machine"]
+        model = _number(row["modelled"])
+        if row["low"] is not None and row["low"] != row["high"]:
+            model += f" [{_number(row['low'])} to {_number(row['high'])}]"
+        share = row["ratio"] and row["ratio"]["value"]
+        lines.append(
+            [
+                row["row"] if name != last else "",
+                row["column"],
+                row["value"] or "-",
+                row["unit"],
+                _percent(row["published_ratio"]),
+                _number(row["recorded"]),
+                model,
+                _percent(share),
+                row["verdict"] or "",
+                row["remark"] or "",
+            ]
+        )
+        last = name
+    used = [i for i in range(len(columns)) if i in (0, 1, 2) or any(line[i] for line in lines)]
+    return [columns[i] for i in used], [[line[i] for i in used] for line in lines]
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.3g} %"
+
+
+def _number(value: float | str) -> str:
+    """A value or a reason; four digits of a fraction."""
+    if isinstance(value, str):
+        return value
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
