@@ -58,11 +58,6 @@ _SOURCES = {
         "latencies of the recorded command", "pagetape record -o new.tape -- pagetape load kbuild"
     ),
     "stack": Source("kernel stacks", "pagetape record --stacks extfrag -o new.tape"),
-    "sample_latency": Source(
-        "durations that the recorded command measured",
-        "pagetape record -o new.tape -- pagetape load fioscale",
-    ),
-    "vmstat": Source("a snapshot of /proc/vmstat", "pagetape record --events proc -o new.tape"),
 }
 
 # What a report may list as a need of its own, by kind of event or table; table.began: values that
@@ -80,6 +75,7 @@ _NEEDED = {
     "free_area": Source("the free lists of a snapshot", _PAGES),
     "free_block": Source("the place of free blocks", _PAGES),
     "pageblock": Source("the type of each pageblock", _PAGES),
+    "vmstat": Source("a snapshot of /proc/vmstat", "pagetape record --events proc -o new.tape"),
     "zone": Source("a snapshot of the zones", _PAGES),
 }
 

@@ -66,7 +66,7 @@ class Figure:
     machine: str
     kernel: str
     source: str
-    keys: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    keys: Mapping[str, Any] = field(default_factory=dict, compare=False, kw_only=True)
 
     @property
     def number(self) -> float | None:
@@ -141,7 +141,7 @@ def _ours(
 def _bound(figure: Figure, cells: Sequence[Mapping[str, Any]]) -> Figure:
     keys: dict[str, Any] = {}
     for cell in cells:
-        if all(_matches(getattr(figure, key), cell[key]) for key in _KEYS if key in cell):
+        if all(matches(getattr(figure, key), cell[key]) for key in _KEYS if key in cell):
             found = {key: _of_row(figure, of) for key, of in cell.items() if key not in _KEYS}
             keys |= {key: value for key, value in found.items() if value is not None}
     return replace(figure, keys=keys)
@@ -166,7 +166,7 @@ def _of_row(figure: Figure, value: Any) -> Any:
     }
 
 
-def _matches(text: str, globs: str | Sequence[str]) -> bool:
+def matches(text: str, globs: str | Sequence[str]) -> bool:
     return any(fnmatchcase(text, one) for one in ([globs] if isinstance(globs, str) else globs))
 
 

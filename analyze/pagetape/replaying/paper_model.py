@@ -187,11 +187,11 @@ def _compared(
         high,
         {name: getattr(paired, name) * scale for name in ("value", "low", "high")},
         vars(ratio) if median(values[1]) else None,
-        f"inert: {inert}" if inert else _verdict(paper, figure, paired),
+        f"inert: {inert}" if inert else verdict(paper, figure, paired),
     )
 
 
-def _verdict(paper: Paper, figure: Figure, paired: interval.Paired) -> str | None:
+def verdict(paper: Paper, figure: Figure, paired: interval.Paired) -> str | None:
     """Whether the model agrees with the paper on the sign of a change."""
     published = _published_change(paper, figure)
     if published is None:
