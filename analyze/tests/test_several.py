@@ -67,21 +67,6 @@ def test_reduction_compares_a_what_if_with_the_model(four: list[Path], pagetape:
     assert rows["recorded", None, None]["boosts_asked"] is None
 
 
-def test_reduction_lists_the_authors_own_figures(four: list[Path], pagetape: Run) -> None:
-    rows = pagetape("report", "extfrag.reduction", *four, "--json").json["rows"]
-    skylake = [row for row in rows if row["tape"] == "1-socket Skylake"]
-    assert [(row["nr"], row["percent"]) for row in skylake if not row["alloc_migratetype"]] == [
-        (804694, None),
-        (408912, -49.2),
-        (18421, -97.7),
-        (16788, -97.9),
-    ]
-    for kernel in ("4.20-rc3", "4.20-rc3 +1"):
-        of_kernel = [row for row in skylake if row["policy"] == kernel]
-        whole = [row["nr"] for row in of_kernel if row["alloc_migratetype"] is None]
-        assert sum(row["nr"] for row in of_kernel if row["alloc_migratetype"]) == whole[0]
-
-
 def test_a_report_about_one_tape_takes_one(four: list[Path], pagetape: Run) -> None:
     said = pagetape("report", "extfrag.by_order", *four)
     assert said.status == 2

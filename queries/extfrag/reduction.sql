@@ -1,4 +1,4 @@
--- Migratetype-mixing fallbacks that each policy avoids, beside the figures of the 5.0 series.
+-- Migratetype-mixing fallbacks that each policy avoids.
 --
 -- Pass the recording, its replay under its own kernel and policy, and the what-ifs. The rows
 -- count fallbacks below pageblock order: in total, by requested migratetype, and by both
@@ -6,10 +6,7 @@
 -- If the replay under the tape's own rules is among the tapes, the report compares each what-if
 -- with it, otherwise with the first tape. A difference of at most `model_error` proves nothing.
 --
--- The rows of `1-socket Skylake` and `2-socket Haswell` are the authors' measurements
--- (view extfrag_reference). Expect the same signs and the same order here, not the same
--- numbers. For a single node, expect -20 to -60 % with patch +1, which is
--- nofragment:mode=lowzone. Nearly all fallbacks of these machines are MOVABLE requests.
+-- `pagetape paper nofragment` has the figures of the authors of the 5.0 series beside the model's.
 --
 -- Tapes: several
 --
@@ -18,14 +15,14 @@
 -- Tier: A
 --
 -- Columns:
---   tape                  VARCHAR   Tape, or machine of the reference.
+--   tape                  VARCHAR   Tape.
 --   policy                VARCHAR   Kernel and policy of the replay, or recorded.
 --   alloc_migratetype     VARCHAR   Requested migratetype; null is all.
 --   fallback_migratetype  VARCHAR   Migratetype of the free list that lost the page; null is all.
 --   fallback_order        UTINYINT  Order of the free page taken; null is all.
 --   kind                  VARCHAR   claim or steal; null is both.
 --   nr                    BIGINT    Fallbacks below pageblock order.
---   against               VARCHAR   Tape or reference that the row is compared with.
+--   against               VARCHAR   Tape that the row is compared with.
 --   percent               DOUBLE    Change in percent.
 --   model_error           BIGINT    Error of the model: the recording minus its own replay, absolute.
 --   boosts_asked          BIGINT    Watermark boosts that fallbacks asked for; only for replays.
@@ -119,31 +116,6 @@ ours AS (
     LEFT JOIN known_error AS k ON k.key = c.key
     LEFT JOIN model_error AS m ON m.tape = r.tape AND m.metric = 'fallbacks below pageblock order'
     LEFT JOIN asked AS a ON a.tape = r.tape
-),
-
-reference AS (
-    SELECT
-        r.machine AS tape,
-        1000000 + r.place AS place,
-        r.kernel AS policy,
-        {
-            level: CASE WHEN r.alloc_migratetype IS NULL THEN 2 ELSE 1 END,
-            alloc_migratetype: r.alloc_migratetype,
-            fallback_migratetype: NULL,
-            fallback_order: NULL,
-            kind: NULL
-        } AS key,
-        r.nr,
-        CASE WHEN b.kernel <> r.kernel THEN b.kernel END AS against,
-        b.nr AS base,
-        NULL AS model_error,
-        NULL AS boosts,
-        NULL AS kswapd
-    FROM extfrag_reference AS r
-    JOIN extfrag_reference AS b
-        ON b.machine = r.machine
-        AND b.kernel = '4.20-rc3'
-        AND b.alloc_migratetype IS NOT DISTINCT FROM r.alloc_migratetype
 )
 
 SELECT
@@ -159,7 +131,7 @@ SELECT
     model_error,
     boosts AS boosts_asked,
     kswapd AS kswapd_asked
-FROM (FROM ours UNION ALL FROM reference)
+FROM ours
 ORDER BY
     key.level DESC,
     key.alloc_migratetype,

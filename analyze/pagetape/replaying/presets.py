@@ -4,7 +4,7 @@
 v5 is the series "Fragmentation avoidance improvements" of November 2018, by patches:
 1 tries lower zones before it mixes, 4 boosts watermarks, 5 stalls (never merged); 2 and
 3 change no decision. Its base is Linux 4.20: play it with --kernel 4.20, and compare it only with
-runs of that row. The series' own results are in the report extfrag.reduction.
+runs of that row. `pagetape paper nofragment` has the series' own results.
 """
 
 from collections.abc import Iterable
