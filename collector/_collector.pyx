@@ -51,7 +51,7 @@ cdef class Names:
     cdef const char **array
     cdef list texts
 
-    def __cinit__(self, migratetypes, uint64_t vmstat_update=0):
+    def __cinit__(self, migratetypes, zone_locks=()):
         self.texts = [name.encode() for name in migratetypes]
         self.array = <const char **>malloc((len(self.texts) + 1) * sizeof(char *))
         if not self.array:
@@ -60,7 +60,11 @@ cdef class Names:
             self.array[i] = name
         self.c.nr_migratetypes = len(self.texts)
         self.c.migratetypes = self.array
-        self.c.vmstat_update = vmstat_update
+        if len(zone_locks) > MAX_ZONE_LOCKS:
+            raise ValueError(f"more than {MAX_ZONE_LOCKS} zone locks")
+        self.c.addresses.nr_zone_locks = len(zone_locks)
+        for i, (address, node, zone) in enumerate(zone_locks):
+            self.c.addresses.zone_locks[i] = zone_lock_address(address, node, zone)
 
     def __dealloc__(self):
         free(self.array)
@@ -326,9 +330,9 @@ cdef class Recorder(Source):
 
     def __init__(
         self, events, spool, migratetypes=(), ring_kb=0, stacks=False, prompt=False,
-        filters=None
+        filters=None, zone_locks=()
     ):
-        cdef Names names = Names(migratetypes)
+        cdef Names names = Names(migratetypes, zone_locks)
         cdef list texts = [os.fsencode(event) for event in events]
         cdef const char **c_events = <const char **>calloc(len(texts) + 1, sizeof(char *))
         cdef bytes directory = os.fsencode(spool.directory)

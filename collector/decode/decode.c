@@ -211,24 +211,33 @@ static bool is_vmstat_update(struct decoder *d, uint64_t function)
 	uint64_t *other = &d->other_work[(function >> 4) % 64];
 	const char *name;
 
-	if (d->vmstat_update)
-		return function == d->vmstat_update;
+	if (d->addresses.vmstat_update)
+		return function == d->addresses.vmstat_update;
 	if (function == *other)
 		return false;
 	/* The nearest lower symbol does not suffice: the list of symbols may be incomplete. */
 	name = tep_find_function(d->tep, function);
 	if (name && !strcmp(name, "vmstat_update") &&
 	    tep_find_function_address(d->tep, function) == function) {
-		d->vmstat_update = function;
+		d->addresses.vmstat_update = function;
 		return true;
 	}
 	*other = function;
 	return false;
 }
 
+static const struct zone_lock_address *find_zone_lock(const struct decoder *d, uint64_t address)
+{
+	for (int i = 0; i < d->addresses.nr_zone_locks; i++)
+		if (d->addresses.zone_locks[i].address == address)
+			return &d->addresses.zone_locks[i];
+	return NULL;
+}
+
 static bool add_row(struct decoder *d, const struct format *f, int cpu, uint64_t ts,
 		    const uint8_t *record, int size)
 {
+	const struct zone_lock_address *lock = NULL;
 	const struct rotation *rows = f->rows;
 	struct batch *batch = rows->filling;
 	void **slots = batch->slots;
@@ -236,6 +245,8 @@ static bool add_row(struct decoder *d, const struct format *f, int cpu, uint64_t
 	int32_t pid = (int32_t)load(d, record, &f->pid);
 
 	if (f->is_work && !is_vmstat_update(d, load(d, record, &f->function)))
+		return true;
+	if (f->lock.mask && !(lock = find_zone_lock(d, load(d, record, &f->lock))))
 		return true;
 	if (i == batch->capacity)
 		return false;
@@ -254,6 +265,10 @@ static bool add_row(struct decoder *d, const struct format *f, int cpu, uint64_t
 			continue;
 		store(slots[v->column->slot], i, v->column->width, value);
 		set_valid(slots[v->column->slot + 1], i);
+	}
+	if (lock) {
+		((struct lock_event_columns *)slots)->node[i] = lock->node;
+		((struct lock_event_columns *)slots)->zone[i] = lock->zone;
 	}
 	see_pid(d, pid);
 	batch->nr = i + 1;
@@ -545,7 +560,7 @@ int decoder_new(struct decoder **out, struct tep_handle *tep, const struct decod
 	d->tep = tep;
 	d->swapped = tep_is_file_bigendian(tep) != tep_is_local_bigendian(tep);
 	d->last_pid = -1;
-	d->vmstat_update = names->vmstat_update;
+	d->addresses = names->addresses;
 	canonical_init(&d->canonical, tep, names->nr_migratetypes, names->migratetypes);
 
 	ret = decode_formats_type(d, err);

@@ -6,7 +6,7 @@
  *                    batches being filled. Formats are looked up by field name
  *                    once; a record costs a few loads and stores, no allocation.
  *
- * schemas/{event,reclaim,compaction}.toml map tracepoints to tables and their fields to
+ * schemas/{event,reclaim,compaction,lock_event}.toml map tracepoints to tables and their fields to
  * columns. A tracepoint without a table is only counted. A kernel stack becomes a row of
  * `stack` if the record just before it, of the same CPU and thread, is a page event. Records
  * must come in the order of the tape: (ts, cpu, position in the ring). Traces of either byte
@@ -27,6 +27,27 @@ struct decoder;
 
 enum { DECODER_CPUS = 1 << 16 }; /* CPUs have lower numbers: `cpu` of a tape has 16 bits */
 
+enum { MAX_ZONE_LOCKS = 320 }; /* 64 nodes of five zones */
+
+/* The address of a zone's lock, with the zone's number on a tape. */
+struct zone_lock_address {
+	uint64_t address;
+	uint16_t node;
+	uint8_t zone;
+};
+
+/* Addresses in the traced kernel, which some of its events name. */
+struct kernel_addresses {
+	/*
+	 * Of vmstat_update(); starts of other work items are dropped. 0: the decoder looks it up in
+	 * the symbols of `tep`, if any.
+	 */
+	uint64_t vmstat_update;
+	/* Events of other locks are dropped. With nr 0 such events are counted, not stored. */
+	int nr_zone_locks;
+	struct zone_lock_address zone_locks[MAX_ZONE_LOCKS];
+};
+
 /* Facts on the traced kernel that the formats lack; all zero if unknown. */
 struct decoder_names {
 	/*
@@ -37,11 +58,7 @@ struct decoder_names {
 	int nr_migratetypes;
 	const char *const *migratetypes;
 
-	/*
-	 * Address of vmstat_update(); starts of other work items are dropped. 0: the decoder looks
-	 * it up in the symbols of `tep`, if any.
-	 */
-	uint64_t vmstat_update;
+	struct kernel_addresses addresses;
 };
 
 /*

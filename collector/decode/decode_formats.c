@@ -35,7 +35,7 @@ static const unsigned page_needs[NR_EVENT_KIND] = {
 
 const struct table *const decode_tables[NR_RECORDED] = {
 	[EVENT] = &event_table, [RECLAIM] = &reclaim_table, [COMPACTION] = &compaction_table,
-	[STACK] = &stack_table, [STAMP] = &stamp_table,
+	[STACK] = &stack_table, [STAMP] = &stamp_table,     [LOCK_EVENT] = &lock_event_table,
 };
 
 /* False: the field is no integer of 1, 2, 4 or 8 bytes (or the place of a string). */
@@ -295,6 +295,21 @@ static bool find_kind(struct decoder *d, const struct tep_event *event, struct f
 	return false;
 }
 
+/* An event of any lock; the tape has those of zones. */
+static int set_lock_event(const struct decoder *d, struct format *f, struct tep_event *event,
+			  struct error *err)
+{
+	struct tep_format_field *field = tep_find_field(event, "lock_addr");
+
+	if (!field || !field_set(&f->lock, d, field))
+		return fail(err, EINVAL, "%s:%s has no usable field 'lock_addr'", event->system,
+			    event->name);
+	if (!d->addresses.nr_zone_locks)
+		return fail(err, EINVAL, "the addresses of the zones' locks are unknown");
+	need(f, field);
+	return 0;
+}
+
 /* The places of all fields that the rows need; 0 also for an event that is only counted. */
 static int set_format(struct decoder *d, struct format *f, struct tep_event *event,
 		      struct error *err)
@@ -309,6 +324,8 @@ static int set_format(struct decoder *d, struct format *f, struct tep_event *eve
 		return set_page_event(d, f, event, err);
 	if (f->rows == &d->rotations[STACK])
 		return set_stack(d, f, event, err);
+	if (f->rows == &d->rotations[LOCK_EVENT])
+		return set_lock_event(d, f, event, err);
 	return set_row(d, f, event, err);
 }
 

@@ -76,6 +76,7 @@ struct format {
 	struct value *values;
 	bool is_work; /* a row only if `function` is vmstat_update() */
 	struct field function;
+	struct field lock; /* of a row of `lock_event` */
 
 	/* A kernel stack: the array of addresses, `caller`. */
 	struct field nr_callers; /* absent before 3.0: an address of all ones ends the array */
@@ -95,7 +96,7 @@ struct rotation {
 	uint8_t ts, cpu, pid, flags, at, kind;
 };
 
-enum { EVENT, RECLAIM, COMPACTION, STACK, STAMP, NR_RECORDED };
+enum { EVENT, RECLAIM, COMPACTION, STACK, STAMP, LOCK_EVENT, NR_RECORDED };
 
 /* The tables that the decoder fills, by number. */
 extern const struct table *const decode_tables[NR_RECORDED];
@@ -123,7 +124,7 @@ struct decoder {
 	uint64_t *pids; /* bit n: pid n was seen */
 
 	struct canonical canonical;
-	uint64_t vmstat_update;
+	struct kernel_addresses addresses;
 	uint64_t other_work[64]; /* work functions known not to be vmstat_update(), hashed */
 
 	/* Where stacks are recorded, else NULL. */

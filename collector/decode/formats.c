@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats.h"
 #include "input/regular.h"
+#include "tables.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -29,10 +30,14 @@ static int write_event(FILE *file, struct instance *instance, const char *name)
 }
 
 static int write_all(FILE *file, struct instance *instance, char *const *events, size_t nr,
-		     uint64_t vmstat_update, struct error *err)
+		     const struct kernel_addresses *addresses, struct error *err)
 {
 	fprintf(file, "pagetape formats 1\nvmstat_update %llx\n",
-		(unsigned long long)vmstat_update);
+		(unsigned long long)addresses->vmstat_update);
+	for (int i = 0; i < addresses->nr_zone_locks; i++)
+		fprintf(file, "zone_lock %llx %u %u\n",
+			(unsigned long long)addresses->zone_locks[i].address,
+			addresses->zone_locks[i].node, addresses->zone_locks[i].zone);
 	for (size_t i = 0; i < nr; i++) {
 		int ret = write_event(file, instance, events[i]);
 
@@ -44,7 +49,7 @@ static int write_all(FILE *file, struct instance *instance, char *const *events,
 }
 
 int formats_write(const char *path, struct instance *instance, char *const *events, size_t nr,
-		  uint64_t vmstat_update, struct error *err)
+		  const struct kernel_addresses *addresses, struct error *err)
 {
 	char part[PATH_MAX];
 	FILE *file;
@@ -55,7 +60,7 @@ int formats_write(const char *path, struct instance *instance, char *const *even
 	if (!file)
 		return fail(err, errno, "cannot make %s: %s", part, strerror(errno));
 	fchmod(fileno(file), 0600);
-	ret = write_all(file, instance, events, nr, vmstat_update, err);
+	ret = write_all(file, instance, events, nr, addresses, err);
 	if (fclose(file) && !ret)
 		ret = fail(err, errno, "cannot write %s: %s", part, strerror(errno));
 	if (!ret && rename(part, path))
@@ -86,14 +91,32 @@ static int read_events(FILE *file, const char *path, struct tep_handle *tep, str
 	return fields == EOF ? 0 : fail(err, EBADMSG, "%s: damaged", path);
 }
 
-int formats_read(const char *path, struct tep_handle *tep, uint64_t *vmstat_update,
+/* The lines of zone locks, which come before the events. */
+static int read_zone_locks(FILE *file, const char *path, struct kernel_addresses *addresses,
+			   struct error *err)
+{
+	unsigned long long address;
+	unsigned int node, zone;
+	int fields;
+
+	while ((fields = fscanf(file, "zone_lock %llx %u %u ", &address, &node, &zone)) == 3) {
+		if (addresses->nr_zone_locks == MAX_ZONE_LOCKS || node > UINT16_MAX ||
+		    zone >= NR_ZONE)
+			return fail(err, EBADMSG, "%s: damaged", path);
+		addresses->zone_locks[addresses->nr_zone_locks++] =
+			(struct zone_lock_address){address, (uint16_t)node, (uint8_t)zone};
+	}
+	return fields <= 0 ? 0 : fail(err, EBADMSG, "%s: damaged", path);
+}
+
+int formats_read(const char *path, struct tep_handle *tep, struct kernel_addresses *addresses,
 		 struct error *err)
 {
 	unsigned long long address = 0;
 	int version, ret;
 	FILE *file = regular_stream(path, MAX_FILE, &ret, err);
 
-	*vmstat_update = 0;
+	*addresses = (struct kernel_addresses){0};
 	if (!file)
 		return ret;
 	if (fscanf(file, "pagetape formats %d vmstat_update %llx ", &version, &address) != 2)
@@ -101,8 +124,9 @@ int formats_read(const char *path, struct tep_handle *tep, uint64_t *vmstat_upda
 	else if (version != 1)
 		ret = fail(err, EBADMSG, "%s: of version %d, not 1", path, version);
 	else
-		ret = read_events(file, path, tep, err);
+		ret = read_zone_locks(file, path, addresses, err);
+	ret = ret ?: read_events(file, path, tep, err);
 	fclose(file);
-	*vmstat_update = address;
+	addresses->vmstat_update = address;
 	return ret;
 }

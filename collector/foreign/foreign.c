@@ -129,7 +129,7 @@ int foreign_begin(struct foreign *f, const struct foreign_names *names, struct e
 	if (ret)
 		return ret;
 	if (f->shapes)
-		of_kernel.vmstat_update = SHAPE_VMSTAT_UPDATE;
+		of_kernel.addresses.vmstat_update = SHAPE_VMSTAT_UPDATE;
 	ret = decoder_new(&f->source.decoder, f->source.tep, &of_kernel, SOURCE_ROWS, &why);
 	if (ret)
 		return fail(err, -ret, "%s: %s", f->path, why.msg);

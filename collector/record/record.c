@@ -359,8 +359,7 @@ static int describe(struct recorder *r, struct error *err)
 	/* Last: a spool with formats has all that its reader needs, whenever the recorder dies. */
 	snprintf(path, sizeof(path), "%s/formats", r->spool);
 	if (!ret)
-		ret = formats_write(path, r->instance, r->events, r->nr_events, r->vmstat_update,
-				    err);
+		ret = formats_write(path, r->instance, r->events, r->nr_events, &r->addresses, err);
 	return ret;
 }
 

@@ -30,7 +30,7 @@ struct recorder {
 	size_t nr_events;
 	char **skipped;
 	size_t nr_skipped;
-	uint64_t vmstat_update;
+	struct kernel_addresses addresses;
 	char **filters; /* as in the config */
 	size_t nr_filters;
 	char **stacks; /* event, filter, ... */

@@ -63,8 +63,8 @@ static bool learn_event(struct recorder *r, const char *system, const char *even
 	tep_parse_event(r->unspool.source.tep, format, size, system);
 	free(format);
 	if (!strcmp(event, "workqueue_execute_start")) {
-		r->vmstat_update = find_vmstat_update();
-		if (!r->vmstat_update)
+		r->addresses.vmstat_update = find_vmstat_update();
+		if (!r->addresses.vmstat_update)
 			return false;
 	}
 	return tep_find_event_by_name(r->unspool.source.tep, system, event);
@@ -121,6 +121,7 @@ int recorder_set_formats(struct recorder *r, const struct recorder_config *confi
 	struct decoder_names names = config->names;
 	int ret;
 
+	r->addresses = config->names.addresses;
 	r->unspool.source.tep = tep_alloc();
 	if (!r->unspool.source.tep)
 		return fail(err, ENOMEM, "no memory for event formats");
@@ -140,7 +141,7 @@ int recorder_set_formats(struct recorder *r, const struct recorder_config *confi
 		ret = fail(err, ENOTSUP, "this kernel records no stacks (CONFIG_STACKTRACE)");
 	if (!ret && config->stacks)
 		ret = add_name(&r->events, &r->nr_events, "ftrace:kernel_stack", err);
-	names.vmstat_update = r->vmstat_update;
+	names.addresses = r->addresses;
 	if (!ret)
 		ret = decoder_new(&r->unspool.source.decoder, r->unspool.source.tep, &names,
 				  SOURCE_ROWS, err);
@@ -215,7 +216,7 @@ int recorder_enable_events(struct recorder *r, struct error *err)
 	char system[64], event[64], filter[64];
 
 	snprintf(filter, sizeof(filter), "function == 0x%llx",
-		 (unsigned long long)r->vmstat_update);
+		 (unsigned long long)r->addresses.vmstat_update);
 	for (size_t i = 0; i < r->nr_events; i++) {
 		bool is_work = !strcmp(r->events[i], "workqueue:workqueue_execute_start");
 		int ret = split(r->events[i], system, event, err);

@@ -129,13 +129,13 @@ static int try_formats(void *arg, struct error *err)
 	const struct learning *l = arg;
 	struct tep_handle *tep = tep_alloc();
 	struct decoder *decoder = NULL;
-	uint64_t address;
+	struct kernel_addresses addresses;
 
 	if (!tep)
 		return fail(err, ENOMEM, "no memory for event formats");
 	tep_set_loglevel(TEP_LOG_NONE);
 	tep_set_long_size(tep, sizeof(long));
-	if (!formats_read(l->path, tep, &address, NULL) &&
+	if (!formats_read(l->path, tep, &addresses, NULL) &&
 	    !decoder_new(&decoder, tep, l->names, PROBE_ROWS, NULL))
 		decoder_free(decoder);
 	tep_free(tep);
@@ -160,7 +160,7 @@ static int learn(struct unspool *u, const char *dir, const struct decoder_names 
 		return fail(err, ENOMEM, "no memory for event formats");
 	tep_set_loglevel(TEP_LOG_NONE);
 	tep_set_long_size(u->source.tep, sizeof(long));
-	ret = formats_read(path, u->source.tep, &all.vmstat_update, err);
+	ret = formats_read(path, u->source.tep, &all.addresses, err);
 	ret = ret ?: decoder_new(&u->source.decoder, u->source.tep, &all, SOURCE_ROWS, err);
 	ret = ret ?: decoder_check(u->source.decoder, err);
 	ret = ret ?: tasks_new(&u->tasks, u->source.tep, err);

@@ -71,6 +71,8 @@ class Snapshot:
         locked list, with `stamps` the state at the first event of each refill and drain. Their
         texts begin with "pagetape TOKEN ", in hexadecimal. Switches that event on in the top
         instance of ftrace, soon after. CollectorError if the kernel refuses."""
+    def zone_locks(self) -> list[tuple[int, int, int]]:
+        """The address of each zone's lock, the node, and the number of the zone on a tape."""
     def hold_only(self, ns: int) -> list[tuple[int, int]]:
         """Hold all CPUs as the last take() did, but idle: (ns, part that it ran) of each."""
     def close(self) -> None:

@@ -101,6 +101,17 @@ cdef class Snapshot:
         self.locks = [result.locks[i] for i in range(result.nr_locks)]
         return facts(&result), tables
 
+    def zone_locks(self):
+        cdef snapshot_zone_lock_c lock
+        cdef uint32_t z = 0
+        found = []
+        if not self.c:
+            raise ValueError("the snapshot is closed")
+        while snapshot_zone_lock(self.c, z, &lock):
+            found.append((lock.address, lock.node, lock.zone))
+            z += 1
+        return found
+
     def hold_only(self, uint64_t ns):
         cdef const freezer_hold *holds
         cdef uint32_t nr

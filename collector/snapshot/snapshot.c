@@ -141,6 +141,17 @@ static int take(struct snapshot *s, uint16_t nr, unsigned int max_us, struct sna
 	return ret;
 }
 
+bool snapshot_zone_lock(const struct snapshot *s, uint32_t z, struct snapshot_zone_lock *out)
+{
+	const struct zone_place *place = &s->images.places[z];
+
+	if (z >= s->control->nr_zones)
+		return false;
+	*out = (struct snapshot_zone_lock){place->address + s->control->layout.zone.lock.offset,
+					   (uint16_t)place->node, (uint8_t)place->number};
+	return true;
+}
+
 int snapshot_take(struct snapshot *s, uint16_t nr, unsigned int max_us, struct snapshot_result *out,
 		  struct error *err)
 {

@@ -102,6 +102,15 @@ void snapshot_free(struct snapshot *s);
 int snapshot_take(struct snapshot *s, uint16_t nr, unsigned int max_us, struct snapshot_result *out,
 		  struct error *err);
 
+struct snapshot_zone_lock {
+	uint64_t address; /* of zone->lock */
+	uint16_t node;
+	uint8_t zone; /* ZONE_* of the generated tables.h */
+};
+
+/* The lock of zone `z`, counted from 0; false if there are no more zones. */
+bool snapshot_zone_lock(const struct snapshot *s, uint32_t z, struct snapshot_zone_lock *out);
+
 /*
  * Hold all CPUs as the last snapshot_take() did, but do no work: what the machine itself adds to a
  * hold. Returns the holds, `nr` of them; valid until the next call.

@@ -10,7 +10,7 @@ import click
 
 from pagetape import answer
 from pagetape.commands import options, record
-from pagetape.recording import service
+from pagetape.recording import eventsets, service
 from pagetape.tapes import output
 
 
@@ -36,7 +36,7 @@ def _unit(given: tuple[str, ...]) -> str:
         _program(),
         chosen,
         events=wanted["events"],
-        exact=wanted["snapshot"] != "proc" and wanted["events"] not in ("cheap", "proc"),
+        exact=wanted["snapshot"] != "proc" and wanted["events"] not in eventsets.RARE,
         stacks=bool(wanted["stacks"]),
         ring_memory=wanted["ring_memory"] if wanted["ring"] else 0,
     )

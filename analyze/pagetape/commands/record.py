@@ -18,7 +18,7 @@ from click.core import ParameterSource
 
 from pagetape import console
 from pagetape.commands import options
-from pagetape.recording.eventsets import AUTO, PROC, SETS
+from pagetape.recording.eventsets import AUTO, LOCK, PROC, RARE, SETS
 from pagetape.recording.status import Status
 
 if TYPE_CHECKING:
@@ -69,6 +69,20 @@ class _StacksType(click.ParamType["StackEvent"]):
         return event
 
 
+class _Events(click.Choice[str]):
+    """An event set, with or without `,lock`."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        others = [name for name in value.split(",") if name != LOCK] or [LOCK]
+        if len(others) > 1 or (others == [PROC] and value != PROC):
+            self.fail(f"{value!r}: one event set, or one with events and lock", param, ctx)
+        if ctx is not None:
+            ctx.params["locks"] = LOCK in value.split(",")
+        return super().convert(others[0], param, ctx)
+
+
 @click.command("record", context_settings={"ignore_unknown_options": True})
 @click.option(
     "-o",
@@ -88,7 +102,7 @@ class _StacksType(click.ParamType["StackEvent"]):
 )
 @click.option(
     "--events",
-    type=click.Choice([*SETS, AUTO]),
+    type=_Events([*SETS, AUTO]),
     default="all",
     show_default=True,
     help="; ".join(f"{name}: {doc}" for name, doc in SETS.items())
@@ -100,7 +114,7 @@ class _StacksType(click.ParamType["StackEvent"]):
     default="auto",
     show_default=True,
     help="exact: read free lists with BPF, or fail; proc: read /proc; auto: exact if possible, but"
-    " proc with --events cheap.",
+    " proc with --events cheap or lock.",
 )
 @click.option(
     "--snapshot-max-ms",
@@ -333,12 +347,12 @@ def check(ctx: click.Context) -> None:
             "--force replaces one tape; --rotate and --ring always create new tapes"
         )
     params = ctx.params
-    if params["events"] == "cheap" and params["snapshot"] == "exact":
+    if params["events"] in RARE and params["snapshot"] == "exact":
         raise click.UsageError(
-            "--snapshot exact needs --events page or all: tapes of the cheap event set take no"
+            f"--snapshot exact needs --events page or all: tapes of the {params['events']} event set take no"
             " exact snapshot, because they cannot be replayed"
         )
-    if params["stamps"] == "on" and (params["events"] == "cheap" or params["snapshot"] == "proc"):
+    if params["stamps"] == "on" and (params["events"] in RARE or params["snapshot"] == "proc"):
         raise click.UsageError(
             "--stamps on needs --events page, zone or all, and --snapshot auto or exact: its"
             " programs are those of exact snapshots"
@@ -355,5 +369,5 @@ def check(ctx: click.Context) -> None:
     for trigger in filter(None, params["triggers"]):
         if trigger.needs_samples and not params["sample"]:
             raise click.UsageError(f"{trigger.spec} needs --sample")
-        if trigger.needs_reclaim and params["events"] == "page":
+        if trigger.needs_reclaim and params["events"] in ("page", LOCK):
             raise click.UsageError(f"{trigger.spec} needs --events cheap or all")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 ZONE = "zone"
 CHEAP = "cheap"
 PROC = "proc"
+LOCK = "lock"  # alone, or beside another set
 AUTO = "auto"  # zone where BPF reports the frees, else cheap: printed.py
 
 SETS = {
@@ -21,9 +22,13 @@ SETS = {
     " fallbacks, frees past the per-CPU lists",
     CHEAP: "only rare events (fallbacks, kswapd, direct reclaim, compaction runs, OOM kills)",
     "all": "page, and all of reclaim, compaction, migration, watermark changes, vmstat ticks",
+    LOCK: "waits for the locks of zones, with BPF; also beside another set: page,lock",
     PROC: "none: zoneinfo, buddyinfo, pagetypeinfo and vmstat of /proc every --interval; needs no"
     " root, but for pagetypeinfo",
 }
+
+# Tapes of these sets cannot be replayed: they need no exact snapshot, and no stamps.
+RARE = (CHEAP, LOCK)
 
 # Kinds of page events of the set `zone`. Of `free`, it holds only those past the per-CPU lists:
 # printed.py.
@@ -71,6 +76,7 @@ class Contents:
     stacks: tuple[StackEvent, ...] = ()  # events whose kernel stacks are recorded
     numa_maps: bool = False  # memory policies of processes
     stamps: str = "auto"  # on, off, or auto: where BPF can be used
+    locks: bool = False  # contention of the zones' locks
 
 
 @dataclass(frozen=True)
@@ -82,20 +88,22 @@ class Plan:
     note: str | None = None  # for the user
     facts: Mapping[str, str] = field(default_factory=dict)  # for the tape
     undo: Callable[[], None] | None = None  # after the recording
+    zone_locks: Sequence[tuple[int, int, int]] = ()  # address, node, number of the zone
 
 
-def tracepoints(which: str) -> list[str]:
-    """The "system:event" names of an event set."""
+def tracepoints(which: str, *, locks: bool = False) -> list[str]:
+    """The "system:event" names of an event set; `locks`: with those of the set lock."""
     from pagetape.schemas import TABLES  # not for the first words of `record`
 
     if which == PROC:
         return []
-    tables = ("event",) if which == "page" else ("event", "reclaim", "compaction")
+    tables = {"page": ("event",), LOCK: ()}.get(which, ("event", "reclaim", "compaction"))
+    tables += ("lock_event",) if locks or which == LOCK else ()
     return [
         tracepoint
         for name in tables
         for kind in TABLES[name].kinds
-        if which != "cheap" or kind.name in _CHEAP[name]
+        if which != "cheap" or kind.name in _CHEAP.get(name, {kind.name})
         if which != ZONE or name != "event" or kind.name in _ZONE
         for tracepoint in kind.tracepoints
     ]

@@ -229,6 +229,10 @@ class ExactSnapshots:
         self._patient = why is None
         return Exact(facts, {name: pa.record_batch(rows) for name, rows in batches}, why)
 
+    def zone_locks(self) -> list[tuple[int, int, int]]:
+        """The address, node and zone number of each zone's lock; none if BPF cannot be used."""
+        return [] if self._loaded is None else self._loaded.zone_locks()
+
     def print_events(
         self, token: int, listed: Sequence[int], *, frees: bool, stamps: bool
     ) -> str | None:

@@ -6,22 +6,25 @@ time if its event is recorded or filtered, because a filter of ftrace takes a re
 was written. A BPF program looks at the order and at the lock of the list first, and prints the rare
 others. Where BPF is refused, the filter has to do: it does not see locks.
 
+The addresses of the zones' locks, by which ftrace filters the events of contention.
+
 Stamps: the state of the per-CPU list and its zone at each refill and drain (table `stamp`).
 """
 
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import platform
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from pagetape.recording.eventsets import CHEAP, ZONE, Contents, Plan
+from pagetape.recording.eventsets import CHEAP, LOCK, RARE, ZONE, Contents, Plan, tracepoints
 from pagetape.recording.exact import ExactSnapshots
 from pagetape.schemas.tape import TapeError
 
@@ -102,10 +105,36 @@ def _filtered(listed: Sequence[int], pageblock_order: int) -> Mapping[str, str]:
     return {"kmem:mm_page_free": past}
 
 
+def _zone_locks(snapshots: ExactSnapshots | None) -> Sequence[tuple[int, int, int]]:
+    """The addresses of the zones' locks; TapeError without any."""
+    if snapshots is None:
+        with closing(ExactSnapshots()) as loaded:
+            return _zone_locks(loaded)
+    if not (locks := snapshots.zone_locks()):
+        why = f"the addresses of the zones' locks are unknown: {snapshots.refused}"
+        raise TapeError(errno.ENOTSUP, f"{why}; record without the event set lock")
+    return locks
+
+
+def _with_locks(plan: Plan, locks: Sequence[tuple[int, int, int]]) -> Plan:
+    """A plan in which ftrace passes the events of these locks only."""
+    ours = " || ".join(f"lock_addr == {address:#x}" for address, _, _ in locks)
+    if len(ours) >= mmap.PAGESIZE:  # event_filter_write
+        raise TapeError(errno.E2BIG, f"{len(locks)} zones are too many for a filter of ftrace")
+    filters = dict(plan.filters) | dict.fromkeys(tracepoints(LOCK), ours)
+    return replace(plan, filters=filters, zone_locks=locks)
+
+
 def prepare(contents: Contents, snapshots: ExactSnapshots | None, pageblock_order: int) -> Plan:
-    """How to record the contents on this machine, from now on. TapeError without stamps that have
-    to be."""
-    if contents.event_set == CHEAP:
+    """How to record the contents on this machine, from now on. TapeError without stamps or
+    addresses of locks that have to be."""
+    locks = _zone_locks(snapshots) if contents.locks else ()
+    plan = _prepare(contents, snapshots, pageblock_order)
+    return _with_locks(plan, locks) if locks else plan
+
+
+def _prepare(contents: Contents, snapshots: ExactSnapshots | None, pageblock_order: int) -> Plan:
+    if contents.event_set in RARE:
         return Plan(contents.events)
     frees = contents.event_set == ZONE
     if not frees and contents.stamps == OFF:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pagetape import answer
 from pagetape.recording import proc_record
-from pagetape.recording.eventsets import PROC, Contents, tracepoints
+from pagetape.recording.eventsets import PROC, RARE, Contents, tracepoints
 from pagetape.recording.memory import Demand, Limit, fit
 from pagetape.recording.rotation import OneTape, Rotation
 from pagetape.recording.session import Session, Spooling, Wanted
@@ -46,6 +46,7 @@ class Request:
     events: str
     snapshot: str
     snapshot_max_ms: float | None
+    locks: bool
     stamps: str
     stacks: tuple[StackEvent, ...]
     rotate: float | None
@@ -85,16 +86,19 @@ class Request:
             defer=self.defer,
             may_defer=not flies and self.rotate is None and self.private is None,
             series=flies or self.rotate is not None,
-            rare=self.events == "cheap",
+            rare=self.events in RARE,
             held=int(self.ring_memory) if flies else 0,
             ring_kb=int((self.buffer or 0) // 1024),
         )
 
     def wanted(self) -> Wanted:
-        """The snapshots. Tapes of the cheap set cannot be replayed: exact ones serve nothing."""
-        if self.events != "cheap":
+        """The snapshots. Tapes of some sets cannot be replayed: exact ones serve nothing."""
+        if self.events not in RARE:
             return Wanted(self.snapshot, self.snapshot_max_ms)
-        why = "tapes of the cheap event set take no exact snapshot, because they cannot be replayed"
+        why = (
+            f"tapes of the {self.events} event set take no exact snapshot, because they cannot be"
+            " replayed"
+        )
         return Wanted("proc", blocks=False, why_proc=why if self.snapshot == "auto" else None)
 
 
@@ -109,12 +113,13 @@ def record(request: Request, status: Status) -> int:
     session = Session(
         Workload(request.argv, request.duration),
         Contents(
-            tracepoints(request.events),
+            tracepoints(request.events, locks=request.locks),
             request.events,
             request.sample,
             request.stacks,
             request.numa_maps,
             request.stamps,
+            request.locks,
         ),
         request.wanted(),
         watch=Watch([trigger for trigger in request.triggers if trigger], request.cooldown),

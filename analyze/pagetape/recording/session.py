@@ -477,6 +477,7 @@ class Session:
                     stacks=bool(self._contents.stacks),
                     prompt=prompt,
                     filters=how.filters,
+                    zone_locks=how.zone_locks,
                 )
                 stack.push(lambda _kind, error, _trace: recorder.close(_how(error)))
                 for one in self._contents.stacks:

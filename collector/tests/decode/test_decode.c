@@ -423,8 +423,8 @@ static void migratetypes_go_by_the_kernels_names(void)
 		uint8_t expected[7]; /* 0xff: null */
 	} cases[] = {
 		{{0}, {0, 1, 2, 3, MIGRATETYPE_ISOLATE, 0xff, 0xff}},
-		{{6, with_cma, 0}, {0, 1, 2, 3, MIGRATETYPE_CMA, MIGRATETYPE_ISOLATE, 0xff}},
-		{{5, of_4_1, 0}, {0, 2, 1, MIGRATETYPE_RESERVE, 0xff, 0xff, 0xff}},
+		{{6, with_cma, {0}}, {0, 1, 2, 3, MIGRATETYPE_CMA, MIGRATETYPE_ISOLATE, 0xff}},
+		{{5, of_4_1, {0}}, {0, 2, 1, MIGRATETYPE_RESERVE, 0xff, 0xff, 0xff}},
 	};
 
 	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
@@ -668,7 +668,7 @@ static void only_vmstat_update_is_work(void)
 		int32_t pid;
 		uint64_t work, function;
 	} record = {.type = 16};
-	struct decoder_names names = {.vmstat_update = 0x2000};
+	struct decoder_names names = {.addresses.vmstat_update = 0x2000};
 	struct decoder *d;
 	struct batch *batch;
 	int ret;
@@ -690,6 +690,65 @@ static void only_vmstat_update_is_work(void)
 		check(decoder_add(d, 0, record.function, &record, sizeof(record)));
 	batch = decoder_flush(d, true, &ret);
 	check(batch && batch->nr == 1 && ((struct reclaim_columns *)batch->slots)->ts[0] == 0x2000);
+	done(d, tep);
+}
+
+#define LOCK_ADDR "\nprint fmt: \"%p\", REC->lock_addr\n"
+static const char contention_begin[] = "name: contention_begin\nID: 25\n" COMMON FIELD(
+	"void * lock_addr", 8, 8, 0) FIELD("unsigned int flags", 16, 4, 0) LOCK_ADDR;
+static const char contention_end[] = "name: contention_end\nID: 26\n" COMMON FIELD(
+	"void * lock_addr", 8, 8, 0) FIELD("int ret", 16, 4, 1) LOCK_ADDR;
+static const char contended_release[] =
+	"name: contended_release\nID: 27\n" COMMON FIELD("void * lock_addr", 8, 8, 0) LOCK_ADDR;
+
+static void only_locks_of_zones_have_rows(void)
+{
+	struct tep_handle *tep = kernel_with("lock", contention_begin, "lock", contention_end,
+					     "lock", contended_release, NULL);
+	struct {
+		uint32_t type;
+		int32_t pid;
+		uint64_t lock_addr;
+		uint32_t flags, unused;
+	} record = {.type = 25, .pid = 7};
+	struct decoder_names names = {
+		.addresses = {.nr_zone_locks = 2,
+			      .zone_locks = {{0xffff888000001000, 0, ZONE_DMA32},
+					     {0xffff888000002000, 3, ZONE_NORMAL}}},
+	};
+	const struct lock_event_columns *of;
+	const struct decoder_count *counts;
+	struct decoder *d;
+	struct batch *batch;
+	size_t nr;
+	int ret;
+
+	check(!decoder_new(&d, tep, &names, 64, NULL));
+	for (uint64_t lock = 0xffff888000000000; lock <= 0xffff888000003000; lock += 0x1000) {
+		record.lock_addr = lock;
+		for (record.type = 25; record.type <= 27; record.type++)
+			check(decoder_add(d, 5, lock, &record,
+					  record.type == 27 ? 16 : sizeof(record) - 4));
+	}
+	batch = decoder_flush(d, true, &ret);
+	check(batch && batch->table == &lock_event_table && batch->nr == 6);
+	of = (const struct lock_event_columns *)batch->slots;
+	for (size_t i = 0; batch && i < batch->nr; i++) {
+		check(of->kind[i] == i % 3 && of->cpu[i] == 5 && of->pid[i] == 7);
+		check(of->node[i] == (i < 3 ? 0 : 3));
+		check(of->zone[i] == (i < 3 ? ZONE_DMA32 : ZONE_NORMAL));
+	}
+	counts = decoder_counts(d, &nr);
+	check(nr == 3 && counts[0].events == 4 && !strcmp(counts[0].stored, "lock_event"));
+	decoder_free(d);
+
+	/* Without addresses the events are counted. */
+	d = decoder_for(tep, 64);
+	record.type = 25;
+	check(decoder_add(d, 0, 1, &record, sizeof(record)) && !decoder_flush(d, true, &ret));
+	counts = decoder_counts(d, &nr);
+	check(nr == 1 && !counts[0].stored && counts[0].events == 1);
+	check(counts[0].unreadable && strstr(counts[0].unreadable, "zones' locks are unknown"));
 	done(d, tep);
 }
 
@@ -976,6 +1035,7 @@ int main(void)
 	test(a_full_batch_makes_way_for_the_next);
 	test(damaged_records_are_counted);
 	test(only_vmstat_update_is_work);
+	test(only_locks_of_zones_have_rows);
 	test(every_pid_is_remembered_once);
 	test(the_print_format_has_the_pageblock_order);
 	test(events_without_a_pfn_are_counted_and_named);

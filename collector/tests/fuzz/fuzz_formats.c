@@ -53,11 +53,11 @@ static void read_records(struct tep_handle *tep, struct decoder *d, struct tasks
 static struct tep_handle *parse(struct error *err)
 {
 	struct tep_handle *tep = tep_alloc();
-	uint64_t address;
+	struct kernel_addresses addresses;
 
 	tep_set_loglevel(TEP_LOG_NONE);
 	tep_set_long_size(tep, sizeof(long));
-	if (!formats_read(fuzz_path("formats"), tep, &address, err))
+	if (!formats_read(fuzz_path("formats"), tep, &addresses, err))
 		return tep;
 	tep_free(tep);
 	return NULL;
