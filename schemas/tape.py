@@ -316,13 +316,16 @@ class Tape:
     def clock(self) -> tuple[int, int] | None:
         """Time (ns) of the first and the last event of any table; None without events. A replay
         that stored only some events has these times among its facts. A tape of /proc over time has
-        those of its first and last moment."""
+        those of its first and last moment, one of the event set lock those of its snapshots."""
         if played := self.facts.get("replay", {}).get("clock"):
             return played[0], played[1]
         if self.facts.get("event_set") == "proc":
             moments = self.span("snapshot")
             return moments if moments and moments[0] else None  # 0: their times are unknown
-        spans = [self.span(name) for name in ("event", "reclaim", "compaction")]
+        names = ["event", "reclaim", "compaction", "lock_event"]
+        if self.facts.get("event_set") == "lock":  # waits are too rare to show its length
+            names.append("snapshot")
+        spans = map(self.span, names)
         known = [span for span in spans if span]
         return (min(s[0] for s in known), max(s[1] for s in known)) if known else None
 

@@ -99,10 +99,19 @@ _ACTING = {"stat_refresh", "lowmem_reserve_ratio"}
 # Sysctls outside vm that change reclaim. numa_balancing & 2 is memory tiering.
 SYSCTLS_BESIDE_VM = ("kernel.numa_balancing",)
 
+# Settings of huge pages: of faults, and whether khugepaged may reclaim and compact. They are no
+# sysctls, but are stored as such.
+_HUGE_PAGES = Path("sys/kernel/mm/transparent_hugepage")
+HUGE_PAGES = {
+    "transparent_hugepage.enabled": _HUGE_PAGES / "enabled",
+    "transparent_hugepage.defrag": _HUGE_PAGES / "defrag",
+    "transparent_hugepage.khugepaged.defrag": _HUGE_PAGES / "khugepaged" / "defrag",
+}
+
 
 def is_of_memory(sysctl: str) -> bool:
     """Whether a tape holds the sysctl."""
-    return sysctl.startswith("vm.") or sysctl in SYSCTLS_BESIDE_VM
+    return sysctl.startswith("vm.") or sysctl in SYSCTLS_BESIDE_VM or sysctl in HUGE_PAGES
 
 
 class Timed(NamedTuple):
@@ -301,10 +310,12 @@ class _Live(Proc):
         found = {}
         places = {f"vm.{path.name}": path for path in sorted(Path("/proc/sys/vm").iterdir())}
         places |= {name: Path("/proc/sys", *name.split(".")) for name in SYSCTLS_BESIDE_VM}
+        places |= {name: Path("/") / path for name, path in HUGE_PAGES.items()}
         for name, path in places.items():
             if path.name not in _ACTING:
                 with suppress(OSError):  # write-only, such as compact_memory, or not on this kernel
-                    found[name] = path.read_text().strip()
+                    text = path.read_text()
+                    found[name] = parse_choice(text)[1] or text.strip()
         return found
 
 
@@ -390,6 +401,14 @@ def _numbers(text: str) -> dict[str, int]:
 def parse_number(text: str) -> int | None:
     """The number of at most 16 digits that the text consists of, or None."""
     return int(text) if _NUMBER.fullmatch(text) else None
+
+
+def parse_choice(text: str) -> tuple[int | None, str | None]:
+    """The word in brackets among words, as in "always [madvise] never", and its place from 0."""
+    for place, word in enumerate(text.split()):
+        if chosen := re.fullmatch(r"\[(\S+)\]", word):
+            return place, chosen[1]
+    return None, None
 
 
 def parse_buddyinfo(text: str) -> list[Row]:

@@ -3,10 +3,10 @@
 
 Watermarks, limits of the per-CPU lists and sysctls may change during a recording: memory is
 initialised or hotplugged, or an administrator changes settings. A replay without these changes
-is wrong from then on.
+is wrong from then on. Settings of huge pages are read as sysctls are.
 
 A sample holds the changes since the sample before, as rows of the tables `parameter` and
-`sample`, and all free blocks, as rows of `free_count`. Each file is read at its own time, so its
+`sample` (a list's pages among them), and all free blocks, as rows of `free_count`. Each file is read at its own time, so its
 rows have its own stamps. The rows lack `at`, which depends on the events.
 
 Sysctls are also read soon after each write to one, and when a sample is left out. A thread of its
@@ -25,7 +25,14 @@ from pathlib import Path
 from typing import Any
 
 from pagetape._proc_reader import ProcReader
-from pagetape.procfs import SYSCTLS_BESIDE_VM, parse_buddyinfo, parse_number, parse_zoneinfo
+from pagetape.procfs import (
+    HUGE_PAGES,
+    SYSCTLS_BESIDE_VM,
+    parse_buddyinfo,
+    parse_choice,
+    parse_number,
+    parse_zoneinfo,
+)
 
 Row = dict[str, Any]
 
@@ -140,6 +147,7 @@ class Changes:
         parameters: dict[_Key, int] = {}
         counters: dict[_Key, int] = {}
         free: list[Row] = []
+        word: str | None = None
         if name == "buddyinfo":
             free = _of_buddyinfo(text)
         elif name == "zoneinfo":
@@ -147,8 +155,11 @@ class Changes:
         elif name == "vmstat":
             self.vmstat = _of_vmstat(text)
             counters = {(key, None, None, None): value for key, value in self.vmstat.items()}
-        elif (value := parse_number(text)) is not None:
-            parameters[name, None, None, None] = value
+        else:
+            value, word = parse_choice(text)
+            value = parse_number(text) if value is None else value
+            if value is not None:
+                parameters[name, None, None, None] = value
         found = {
             "parameter": _changed(self._parameters, parameters),
             "sample": _changed({} if self._every else self._counters, counters),
@@ -157,7 +168,7 @@ class Changes:
         self._parameters |= parameters
         self._counters |= counters
         for row in found["parameter"]:
-            row["since_ts"] = since
+            row.update(since_ts=since, text=word)
         return {
             table: [{"began": began, "ts": ended} | row for row in rows]
             for table, rows in found.items()
@@ -201,6 +212,7 @@ class Sampler:
             places["pagetypeinfo"] = proc / "pagetypeinfo"
         places |= {f"vm.{name}": proc / "sys" / "vm" / name for name in SYSCTLS}
         places |= {name: proc / "sys" / name.replace(".", "/") for name in SYSCTLS_BESIDE_VM}
+        places |= {name: proc.parent / path for name, path in HUGE_PAGES.items()}
         for name, path in places.items():
             try:
                 self._files[name] = os.open(path, os.O_RDONLY)
@@ -349,9 +361,12 @@ def _of_zones(text: str, parameters: dict[_Key, int], counters: dict[_Key, int])
             if row[name] is not None:
                 counters[name, node, zone, None] = row[name]
     for row in pcps:
+        place = row["node"], row["zone"], row["cpu"]
+        if row["count"] is not None:
+            counters["pcp_count", *place] = row["count"]
         for name in _PCP:
             if row[name] is not None:
-                parameters[f"pcp_{name}", row["node"], row["zone"], row["cpu"]] = row[name]
+                parameters[f"pcp_{name}", *place] = row[name]
 
 
 def _of_vmstat(text: str) -> dict[str, int]:

@@ -81,17 +81,16 @@ def test_parameters_that_change_are_rows(proc: Path) -> None:
     (proc / "sys" / "vm" / "swappiness").write_text("10\n")
     (proc / "sys" / "kernel" / "numa_balancing").write_text("2\n")
     sample = take(sampler)
-    zone = {"node": 0, "zone": "NORMAL"}
+    machine = {"node": None, "zone": None, "cpu": None, "text": None}
+    zone = machine | {"node": 0, "zone": "NORMAL"}
     assert sorted(plain(sample, "parameter"), key=lambda row: row["name"]) == [
-        {"name": "kernel.numa_balancing", "node": None, "zone": None, "cpu": None,
-         "value": 2},
+        machine | {"name": "kernel.numa_balancing", "value": 2},
         zone | {"name": "pcp_high", "cpu": 0, "value": 80},
-        {"name": "vm.swappiness", "node": None, "zone": None, "cpu": None,
-         "value": 10},
+        machine | {"name": "vm.swappiness", "value": 10},
         zone | {"name": "wmark_high", "cpu": None, "value": 26},  # /proc adds the boost
         zone | {"name": "wmark_low", "cpu": None, "value": 21},
         zone | {"name": "wmark_min", "cpu": None, "value": 22},
-    ]  # fmt: skip
+    ]
     assert [(row["name"], row["value"]) for row in sample.rows("sample")] == [("boost", 4)]
     assert take(sampler).rows("parameter") == []
     sampler.close()
@@ -112,9 +111,42 @@ def test_counters_that_change_are_rows_and_after_a_restart_all_are(proc: Path) -
         ("boost", "NORMAL"): 0,
         ("free", "NORMAL"): 990,
         ("nr_free_pages", None): 990,
+        ("pcp_count", "NORMAL"): 5,
         ("pgalloc_normal", None): 9,
         ("pgfree", None): 12,
     }
+    sampler.close()
+
+
+def test_the_pages_on_a_list_are_a_row_of_its_cpu(proc: Path) -> None:
+    sampler = Sampler(proc)
+    text = ZONEINFO.format(**STATE).replace("count:    5", "count:    44")
+    (proc / "zoneinfo").write_text(text)
+    (row,) = take(sampler).rows("sample")
+    assert (row["name"], row["cpu"], row["node"], row["zone"]) == ("pcp_count", 0, 0, "NORMAL")
+    assert row["value"] == 44
+    sampler.close()
+
+
+def test_settings_of_huge_pages_are_read_as_sysctls(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    place = tmp_path / "sys/kernel/mm/transparent_hugepage"
+    (place / "khugepaged").mkdir(parents=True)
+    (place / "enabled").write_text("always [madvise] never\n")
+    (place / "defrag").write_text("always defer defer+madvise [madvise] never\n")
+    (place / "khugepaged/defrag").write_text("1\n")
+    sampler = Sampler(tmp_path / "proc")
+    (place / "enabled").write_text("[always] madvise never\n")
+    (place / "defrag").write_text("always defer [defer+madvise] madvise never\n")
+    (place / "khugepaged/defrag").write_text("0\n")
+    found = take(sampler).rows("parameter")
+    assert {(row["name"], row["value"], row["text"]) for row in found} == {
+        ("transparent_hugepage.enabled", 0, "always"),
+        ("transparent_hugepage.defrag", 2, "defer+madvise"),
+        ("transparent_hugepage.khugepaged.defrag", 0, None),
+    }
+    (place / "enabled").write_text("no word in brackets\n")
+    assert take(sampler).rows("parameter") == []
     sampler.close()
 
 

@@ -1,7 +1,7 @@
 -- Allocator parameters that changed during the recording.
 --
 -- Each sample reads watermarks (without the boost), managed pages, reserves, the limits of
--- the per-CPU lists and the sysctls. The kernel tunes pcp_high itself since 6.7. Any other
+-- the per-CPU lists, the sysctls and the settings of huge pages. The kernel tunes pcp_high itself since 6.7. Any other
 -- change means that someone changed a setting, or that memory was added or removed.
 --
 -- Tier: A
@@ -17,6 +17,7 @@
 --   cpu     USMALLINT  CPU of a per-CPU list.
 --   before  BIGINT     Value at the last change; null: the value of the first snapshot.
 --   value   BIGINT     Value from then on.
+--   text    VARCHAR    The word of the value, where the setting is a choice among words.
 SELECT
     round((ts::BIGINT - (SELECT start_ts FROM machine)::BIGINT) / 1e9, 3) AS at_s,
     name,
@@ -24,7 +25,8 @@ SELECT
     zone::VARCHAR AS zone,
     cpu,
     lag(value) OVER (PARTITION BY name, node, zone, cpu ORDER BY ts) AS before,
-    value
+    value,
+    text
 FROM parameter
 WHERE name LIKE $name
 ORDER BY ts, name, node, zone, cpu

@@ -42,6 +42,9 @@ _SOURCES = {
     "lock_wait": _LOCKS,
     "zone_lock": _LOCKS,
     "reserve": _RESERVE,
+    "lock_event": Source(
+        "waits for the zones' locks", "pagetape record --events page,lock -o new.tape"
+    ),
     "anomaly": _REPLAY,
     "block_mix": _REPLAY,
     "compaction": _RECLAIM,
@@ -153,7 +156,8 @@ def lacking(q: Query, tape: Tape) -> str | None:
         if not any(_has(tape, need) for need in needs):
             source = _NEEDED.get(needs[0]) or _SOURCES[needs[0].partition(".")[0]]
             return _needs(q, tape, source)
-    read = [table for table in _SOURCES if table in tables(q)]
+    listed = {need for needs in q.needs for need in needs}
+    read = [table for table in _SOURCES if table in tables(q) - listed]
     without = [t for t in read if tape.num_rows(t) == 0 and not _measured(tape, t)]
     if not without or (_SOURCES[without[0]] not in (_LOCKS, _RESERVE) and len(without) < len(read)):
         return None

@@ -25,7 +25,7 @@ def _tracepoints(tape: Tape) -> list[dict[str, Any]]:
     if points:
         return points
     counted: Counter[tuple[str, str]] = Counter()
-    for name in ("event", "reclaim", "compaction"):
+    for name in ("event", "reclaim", "compaction", "lock_event"):
         for batch in tape.batches(name):
             for label, nr in counted_kinds(batch).items():
                 counted[name, label] += nr
