@@ -18,8 +18,8 @@ _ID = re.compile(r"[0-9a-f]{32}")
 _fleet: bytes | None = None
 
 
-def use_fleet_key(key: bytes) -> None:
-    """Hash with this key from now on."""
+def use_fleet_key(key: bytes | None) -> None:
+    """Hash with this key from now on, or without one."""
     global _fleet
     _fleet = key
 

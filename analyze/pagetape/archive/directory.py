@@ -77,6 +77,11 @@ def put(root: Path, name: str, source: BinaryIO, mode: int) -> bool:
     return True
 
 
+def remove_leftovers(path: Path) -> None:
+    """Remove what killed processes of this user left beside an object."""
+    temporary.remove_leftovers(path.parent, _PREFIX)
+
+
 def _name_it(part: Path, final: Path) -> None:
     try:
         os.link(part, final, follow_symlinks=False)

@@ -98,4 +98,4 @@ def put(
 
 def is_of_tape(error: OSError) -> bool:
     """Whether an error is about one tape, and others may still be put."""
-    return not isinstance(error, StoreError) or error.errno == errno.EFBIG
+    return not isinstance(error, StoreError) or error.errno in (errno.EFBIG, errno.EINVAL)

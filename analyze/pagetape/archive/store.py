@@ -206,6 +206,8 @@ class Store:
                 before(size)
                 if self._put(name, data, source):
                     return Put.MADE
+            elif self.root is not None:  # what a killed process left beside it
+                directory.remove_leftovers(self.root / name)
             return Put.SAME if self._has(name, source, size) else Put.OTHER
 
     def _put(self, name: str, data: bytes | Path, source: BinaryIO) -> bool:
@@ -257,6 +259,7 @@ class Store:
         """An object; None if there is none of that name."""
         import obstore
 
+        self._check(name)
         try:
             return _object(self._tried(name, lambda: obstore.head(self._objects, name)))
         except StoreError as e:

@@ -6,22 +6,28 @@ if its tables have their checksums and can be read, if the recording is finished
 it has the name of the object.
 """
 
+import errno
 import tempfile
 from hashlib import file_digest
 from pathlib import Path
 
 from pagetape.archive import names, put
-from pagetape.archive.store import Object, Store
+from pagetape.archive.store import Object, Store, StoreError
 from pagetape.schemas.tape import Tape, TapeError
 
 _MD5_DIGITS = 32
 
 
 def problem(store: Store, found: Object) -> str | None:
-    """What is wrong with an object; None if it is sound. Raises StoreError if it is not there."""
+    """What is wrong with an object; None if it is sound. Raises StoreError without an answer."""
     with tempfile.TemporaryDirectory(prefix="pagetape.verify.") as room:
         file = Path(room) / "it.tape"
-        store.fetch(found.name, file)
+        try:
+            store.fetch(found.name, file)
+        except StoreError as e:
+            if e.errno not in (errno.EINVAL, errno.ENOENT):
+                raise
+            return str(e.strerror).removeprefix(f"{store.where(found.name)}: ")
         return _size(file, found) or _hash(store, file, found) or _contents(file, found.name)
 
 

@@ -216,9 +216,11 @@ _KEY_BYTES = (16, 4096)  # least and most of the key of a fleet
 
 
 def _use_fleet_key(_ctx: click.Context, _param: click.Parameter, path: Path | None) -> None:
+    from pagetape import machine_id
+
+    machine_id.use_fleet_key(None)  # not that of an earlier command in this process
     if path is None:
         return
-    from pagetape import machine_id
     from pagetape.tapes import regular
 
     least, most = _KEY_BYTES
