@@ -138,7 +138,7 @@ def of_tape(tape: str, random: Random) -> Line:
         words = random.choice((words, ["--format", "llfree", "-o", "out/x.llfree"]))
         return ["export", tape, *words, *json]
     if share < 0.97:
-        return ["archive", tape, "-o", "out/fleet", *json]
+        return ["archive", tape, "out/fleet", *json]
     return ["import", tape, "--private", random.choice(("hash", "drop")), "-o", "out/i.tape"]
 
 

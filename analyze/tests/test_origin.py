@@ -453,7 +453,7 @@ def test_the_archive_keeps_replays_of_two_recordings_of_one_name_apart(
     for tape in tapes:
         said = pagetape("archive", tape, "-o", tmp_path / "archive")
         assert said.status == 0, said.err
-    assert len(list((tmp_path / "archive" / "event").rglob("*.parquet"))) == 2
+    assert len(list((tmp_path / "archive").rglob("*.tape"))) == 2
 
 
 def test_a_replay_of_a_replay_is_none_of_the_recording(

@@ -22,6 +22,7 @@ MAY_IMPORT = {
         "pagetape.cma",
         "pagetape.gfp_names",
         "pagetape.kpageflags",
+        "pagetape.machine_id",
         "pagetape.proc_agree",
         "pagetape.proc_copies",
         "pagetape.proc_dates",

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import output, temporary
@@ -65,7 +65,7 @@ class _Remote:
         self._place, self._ssh = place, ssh
 
     @contextmanager
-    def run(self, command: str, given: bytes = b"") -> Iterator[BinaryIO]:
+    def run(self, command: str, given: bytes = b"") -> Iterator[IO[bytes]]:
         """The output of a command; raises TapeError with what it says if it fails."""
         line = f"cd {shlex.quote(self._place.directory)} && {command}"
         with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as said:
@@ -109,24 +109,22 @@ def pull(place: Place, directory: Path, ssh: Sequence[str], said: Callable[[str]
     with remote.run(_LIST) as listed:
         names = sorted(set(listed.read(_MOST_LIST).split(b"\0")) - {b""})
     wanted = []
-    for name in names:
-        text = _text(name)
-        if "/" in text or text.startswith(".") or not text.endswith(".tape"):
-            done.refused.append({"tape": text, "reason": f"{text}: not the name of a tape"})
-        elif os.path.lexists(directory / text):
+    for name in map(_text, names):
+        if "/" in name or name.startswith(".") or not name.endswith(".tape"):
+            done.refused.append({"tape": name, "reason": f"{name}: not the name of a tape"})
+        elif os.path.lexists(directory / name):
             done.same += 1
         else:
             wanted.append(name)
     if not wanted:
         return done
     with (
-        remote.run(_SEND, b"\0".join(wanted) + b"\0") as sent,
+        remote.run(_SEND, b"".join(b"./%b\0" % os.fsencode(name) for name in wanted)) as sent,
         tarfile.open(fileobj=sent, mode="r|", errorlevel=1) as tar,
     ):
-        expected = {_text(name) for name in wanted}
         for member in tar:
             name = member.name.removeprefix("./")
-            if not member.isfile() or name not in expected:  # nothing else was asked for
+            if not member.isfile() or name not in wanted:
                 done.refused.append({"tape": name, "reason": f"{name}: was not asked for"})
                 continue
             source = tar.extractfile(member)
@@ -139,7 +137,7 @@ def _text(name: bytes) -> str:
     return name.removeprefix(b"./").decode(errors="surrogateescape")
 
 
-def _store(source: BinaryIO, path: Path, done: Pulled, said: Callable[[str], None]) -> None:
+def _store(source: IO[bytes], path: Path, done: Pulled, said: Callable[[str], None]) -> None:
     """Store one tape, if it is whole."""
     with temporary.temporary(path.parent, f".{path.name}.", file_mode=0o600) as part:
         with part.open("wb") as file:

@@ -14,7 +14,7 @@ import os
 import random
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -30,7 +30,7 @@ from pagetape.schemas.tape import is_tape
 from pagetape.tapes import output, temporary
 
 if TYPE_CHECKING:
-    from obstore.store import ObjectStore
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
 SCHEMES = ("s3", "gs", "az", "file")
 _MOST = 5_000_000_000  # bytes of an object that is put with a condition
@@ -131,13 +131,10 @@ def _bucket(text: str) -> ObjectStore:
 
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
     plain = urlsplit(text).scheme == "s3" and endpoint.startswith("http://")
+    client: ClientConfig = {"timeout": "120s", "connect_timeout": "5s", "allow_http": plain}
+    again: RetryConfig = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}
     try:
-        return from_url(
-            text,
-            client_options={"timeout": "120s", "connect_timeout": "5s"}
-            | ({"allow_http": True} if plain else {}),
-            retry_config={"max_retries": 6, "retry_timeout": timedelta(seconds=60)},
-        )
+        return from_url(text, client_options=client, retry_config=again)
     except (obstore.exceptions.BaseError, ValueError) as e:
         raise _error(text, e) from e
 
@@ -291,7 +288,7 @@ class Store:
                 if not one["path"].rpartition("/")[2].startswith("."):  # incomplete
                     yield _object(one)
 
-    def below(self, prefix: str) -> list[str]:
+    def below(self, prefix: str) -> Sequence[str]:
         """The segments that follow `prefix` in the names of objects, sorted: its directories."""
         import obstore
 
