@@ -116,6 +116,17 @@ def test_a_name_that_is_almost_right_is_foreign(text: str) -> None:
     assert names.parse(good) == ("2026-02-03", "ab", "ab" * 16)
 
 
+def test_a_replay_is_itself_whatever_the_file_of_its_recording_was_called() -> None:
+    facts = {"boot_id": "b", "replay": {"recording_name": "a.tape", "policies": ["mainline"]}}
+    runs = [{"recording_name": "b.tape"}, {"policies": ["nofragment"]}, {"seed": 3}]
+    same, *others = (
+        names.object_name(FakeTape(facts | {"replay": facts["replay"] | run}))  # type: ignore[operator,arg-type]
+        for run in runs
+    )
+    its = {names.object_name(FakeTape(one)) for one in (facts, {"boot_id": "b"})}  # type: ignore[arg-type]
+    assert same in its and its.isdisjoint(others) and len({*its, *others}) == 4
+
+
 @pytest.mark.parametrize(
     ("text", "date"),
     [

@@ -29,7 +29,8 @@ _MACHINE = re.compile(r"[0-9a-f]{32}")
 
 # Facts that distinguish recordings, and those of them that name a machine.
 _NAMES = ("boot_id", "host", "instances")
-_FACTS = ("recorded_at", "series", "validate")
+_FACTS = ("recorded_at", "series")
+_RUNS = ("replay", "validate")  # of tapes that were made from a recording
 _HARDWARE = ("host", "kernel", "version", "arch", "cpus", "page_size", "nodes")
 _OF_NAME = "recording_name"  # in the facts of a replay: the name of a file, which may change
 
@@ -64,9 +65,9 @@ def _identity(tape: Tape) -> str:
     facts = tape.facts
     known: dict[str, Any] = {name: facts.get(name) for name in _FACTS}
     known["clock"] = tape.clock and tape.clock[0]
-    replay = facts.get("replay")
-    if replay is not None:
-        known["replay"] = {name: replay[name] for name in replay if name != _OF_NAME}
+    for name in _RUNS:
+        if run := facts.get(name):
+            known[name] = {key: run[key] for key in run if key != _OF_NAME}
     named = facts.get("machine_key") != machine_id.RANDOM  # else two private copies differ in them
     if named:
         known |= {name: facts.get(name) for name in _NAMES} | {"machine": machine(facts)}
