@@ -266,3 +266,11 @@ def macros() -> tuple[Query, ...]:
 def internal() -> dict[str, Query]:
     """The queries that pagetape itself runs, by name, or by folder.name."""
     return {q.name: q for q in _tree(_queries().joinpath("internal"), "")}
+
+
+FLEET = "fleet."  # begins the names of reports about an archive, and of queries of its aggregates
+
+
+def of_index(name: str) -> bool:
+    """Whether the aggregates of an archive answer a report, without its tapes."""
+    return FLEET + name in internal()

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from pagetape import answer, console
+from pagetape.asking import query
 from pagetape.commands import options
 
 if TYPE_CHECKING:
-    from pagetape.asking import query
     from pagetape.indexing.question import Fleet
 
 
@@ -113,9 +113,7 @@ def counted(
     fleet: Fleet, q: query.Query, values: dict[str, Any]
 ) -> tuple[answer.Answer, list[str]]:
     """The answer to a report that reads no tape, and lines about it."""
-    from pagetape.indexing import question
-
-    if not question.answered(q.name):
+    if not query.of_index(q.name):
         return fleet.run(q, values), fleet.lines()
     found, lines = fleet.counts(q.name)
     return found, [*fleet.lines(), *lines]

@@ -164,15 +164,10 @@ def _run_archive(
     asked: _Asked, url: str, form: _Form, choice: archive_report.Choice
 ) -> None:
     """A report about an archive: from its index, or about the tapes of a question."""
-    from pagetape.indexing import question
-
     q = asked.q
     with archive_report.opened(url, choice) as fleet:
         filters_given = {"filters": choice.given()} if choice.given() else {}
-        if not question.of_archive(q):
-            if choice.by:
-                why = f"reads tapes, not the index: leave out --by ({question.names_answered()})"
-                raise click.UsageError(f"{q.name} {why}")
+        if not (q.name.startswith(query.FLEET) or query.of_index(q.name)):
             about = {"archive": url, "fleet": fleet.totals, "lines": fleet.lines(), **filters_given}
             _run(asked, archive_report.fetched(fleet, choice), form, about)
             return
@@ -293,7 +288,8 @@ def _command(q: query.Query) -> click.Command:
         if form.arrow == output.STDOUT and (form.as_json or form.csv):
             raise click.UsageError("--arrow - is the only output on stdout: omit --json and --csv")
         given = {name: values.pop(f"filter_{name}") for name in _FILTERS}
-        by, most = values.pop("by"), values.pop("most")
+        by = values.pop("by") if query.of_index(q.name) else None
+        most = values.pop("most", archive_report.Choice().most)
         times = {name: given.pop(name) for name in ("since", "until")}
         if url := options.archive_of(tapes):
             choice = archive_report.Choice(given.pop("where"), **times, by=by, most=most)
@@ -302,7 +298,7 @@ def _command(q: query.Query) -> click.Command:
             return
         if by is not None:
             raise click.UsageError("--by tells cohorts of an archive apart; tapes have none")
-        if q.name.startswith("fleet."):
+        if q.name.startswith(query.FLEET):
             step = "pagetape archive T.tape... URL, then pagetape compact URL, make one"
             raise click.UsageError(f"{q.name} is about an archive, not about tapes: {step}")
         moments = {name: options.moment(name, text) for name, text in times.items()}
@@ -332,22 +328,20 @@ def _command(q: query.Query) -> click.Command:
         click.Option([f"--{name}", f"filter_{name}"], type=kind, metavar=metavar, help=text)
         for name, (kind, metavar, text) in _FILTERS.items()
     ]
-    command.params.append(_by)
-    command = archive_report.most(command)
+    if query.of_index(q.name):
+        command.params.append(_by)
+    elif not q.name.startswith(query.FLEET):
+        command = archive_report.most(command)
     command = options.force(options.memory(options.wide(_csv(_arrow(options.json(command))))))
     return options.sources(command)
 
 
 def _of_archives(q: query.Query) -> str:
-    from pagetape.indexing import question
-
-    if q.name.startswith("fleet.") or not question.answered(q.name):
-        return ""
-    return f"\n\n{_COHORTS}"
+    return f"\n\n{_COHORTS}" if query.of_index(q.name) else ""
 
 
 def _example(q: query.Query) -> str:
-    if q.name.startswith("fleet."):
+    if q.name.startswith(query.FLEET):
         return "s3://bucket/fleet --since 7d"
     return f"base.tape{' whatif.tape' if q.several else ''}"
 

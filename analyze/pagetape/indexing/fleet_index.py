@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -23,6 +24,7 @@ from pagetape.indexing.manifest import Manifest
 _AT_ONCE = 8  # manifests that are read at the same time
 _COMPARED = 20_000  # tapes of a question up to which the list of tapes is compared with the index
 
+_PART = 300_000  # tapes of a question that are summed up at a time
 _LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
@@ -54,6 +56,19 @@ class FleetIndex:
     def tapes(self) -> int:
         return sum(one.tapes for one in self.manifests)
 
+    def parts(self, segments: Collection[int] | None) -> list[list[int]]:
+        """Segments in parts with not too many tapes each; at least one part, which may be empty."""
+        found: list[list[int]] = [[]]
+        tapes = 0
+        for nr in sorted(range(len(self._segments)) if segments is None else segments):
+            size = self._segments[nr][1].tapes
+            if tapes and tapes + size > _PART:
+                found.append([])
+                tapes = 0
+            found[-1].append(nr)
+            tapes += size
+        return found
+
     def unlisted(self) -> tuple[int, int] | None:
         """Tapes of these days that the index lacks, and tapes of the index that the archive has no
         more; None for so many tapes that a list takes long."""
@@ -68,38 +83,56 @@ class FleetIndex:
                 if len(there) > 2 * _COMPARED:
                     return None
         table = self.tables(["tape"])[archived.source("tape")]
-        known = {*table.to_table(columns=["identity"])["identity"].to_pylist()}
+        known = {*table.scanner(columns=["identity"]).to_table()["identity"].to_pylist()}
         return len(there - known), len(known - there)
 
     def tables(
         self, wanted: Collection[str], segments: Collection[int] | None = None
-    ) -> dict[str, ds.Dataset]:
-        """Tables for Database.read_archive(): of these names, and with rows of these segments only.
-        Fetches their files. Another compactor may remove an old generation meanwhile: then the
+    ) -> dict[str, SegmentRows]:
+        """Tables for Database.read_archive(): of these names, with the rows of these segments, or of
+        all. Fetches their files. Another compactor may remove an old generation meanwhile: then the
         next one is read."""
+        found = {archived.source(name): SegmentRows(self, name) for name in wanted}
         try:
-            return self._tables(wanted, segments)
+            for rows in found.values():
+                rows.choose(segments)
         except StoreError as e:
             if e.errno != errno.ENOENT or segments is not None:
                 raise
-        self._read()
-        return self._tables(wanted, segments)
-
-    def _tables(
-        self, wanted: Collection[str], segments: Collection[int] | None
-    ) -> dict[str, ds.Dataset]:
-        found = {}
-        for name in wanted:
-            files = [
-                (nr, Object(manifest.data_name(day, part.identity, name), size, None, _LONG_AGO))
-                for nr, (day, part) in enumerate(self._segments)
-                if (segments is None or nr in segments) and (size := part.files.get(name))
-            ]
-            paths = self.copies.paths([one for _, one in files])
-            found[archived.source(name)] = _dataset(
-                name, zip((nr for nr, _ in files), paths, strict=True)
-            )
+            self._read()
+            for rows in found.values():
+                rows.choose(None)
         return found
+
+    def files(self, name: str, segments: Collection[int] | None) -> list[tuple[int, Path]]:
+        """The files of a table on this machine, with the numbers of their segments."""
+        files = [
+            (nr, Object(manifest.data_name(day, part.identity, name), size, None, _LONG_AGO))
+            for nr, (day, part) in enumerate(self._segments)
+            if (segments is None or nr in segments) and (size := part.files.get(name))
+        ]
+        paths = self.copies.paths([one for _, one in files])
+        return [(nr, path) for (nr, _), path in zip(files, paths, strict=True)]
+
+
+class SegmentRows(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
+    """The rows of a table in some segments, which may be others at the next scan."""
+
+    def __init__(self, index: FleetIndex, name: str) -> None:
+        """Without that of pyarrow, which needs rows."""
+        self._index, self._name = index, name
+        self._rows = _dataset(name, ())
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._rows.schema
+
+    def choose(self, segments: Collection[int] | None) -> None:
+        """Have the rows of these segments from now on, or of all; fetches their files."""
+        self._rows = _dataset(self._name, self._index.files(self._name, segments))
+
+    def scanner(self, *args: Any, **how: Any) -> ds.Scanner:
+        return self._rows.scanner(*args, **how)
 
 
 def _dataset(name: str, files: Iterable[tuple[int, Path]]) -> ds.Dataset:

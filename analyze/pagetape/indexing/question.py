@@ -1,11 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One question over an archive: which of its tapes, and an answer from their aggregates.
-
-A report that the aggregates can answer has a query in queries/internal/fleet/: of each tape, some
-columns that say what a row counts, the count `nr`, and further sums. Its answer over a fleet has a
-row for each count of each cohort: the sums, and percentiles over hosts of `nr` per hour. All hosts
-of a cohort that recorded such events count, also those without one.
-"""
+"""One question over an archive: which of its tapes, and an answer from their aggregates."""
 
 from __future__ import annotations
 
@@ -17,17 +11,19 @@ from datetime import datetime
 from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
 
 from pagetape.answer import Answer, amount
 from pagetape.archive.store import Object, Store, StoreError
 from pagetape.asking import archived, query
 from pagetape.asking.database import Database, quoted
+from pagetape.indexing.cohorts import HOSTS, MEMBERS, Cohorts, cohort_columns
 from pagetape.indexing.fleet_index import FleetIndex
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 
-_GROUP = "fleet."  # of the queries of aggregates
-_COUNT = "nr"
+_READ = "NOT unreadable AND NOT replayed"  # the tapes whose rows and hours count
 
 
 class Refused(ValueError):
@@ -47,6 +43,8 @@ class Wanted:
         """Raise Refused for a condition that is not one expression, or for an unknown column."""
         known = columns()
         for name in self.by:
+            if name == "hours":
+                raise Refused("--by hours: the answer has a column of that name")
             if name not in known:
                 raise Refused(f"--by '{name}' is no column of fleet_tape ({', '.join(known)})")
         if self.where is None:
@@ -91,22 +89,6 @@ def columns() -> list[str]:
     return [column.name for column in view.columns]
 
 
-def answered(name: str) -> bool:
-    """Whether aggregates answer a report."""
-    return _GROUP + name in query.internal()
-
-
-def of_archive(q: query.Query) -> bool:
-    """Whether the index answers a report about an archive."""
-    return q.name.startswith(_GROUP) or answered(q.name)
-
-
-def names_answered() -> str:
-    """The reports that aggregates answer, in words."""
-    names = [name for name in query.reports() if answered(name)]
-    return f"the index answers {', '.join(names)}"
-
-
 def tables_of(sql: str) -> set[str]:
     """The tables of an archive that statements read."""
     words = query.words_of([sql])
@@ -129,33 +111,66 @@ class Fleet:
         self._stack = ExitStack()
         self._stack.callback(self.index.copies.close)
         self._segments: set[int] | None = None  # with its tapes; None until they are known
+        self._groups = self._grouped()
+        self._segments = {*self._groups["segment"].to_pylist()}
         self.totals = self._counted()
+
+    def _grouped(self) -> pa.Table:
+        """The tapes in groups: what a question needs of them, in one scan of the index."""
+        sql = f"""
+            SELECT
+                {"".join(f"{one}, " for one in filter(None, [cohort_columns(self.wanted.by)]))}
+                tape >> 32 AS segment,
+                machine,
+                recorded,
+                fallback_unit,
+                problem IS NOT NULL AS unreadable,
+                replayed IS true AS replayed,
+                hours > 0 AS has_hours,
+                count(*) AS tapes,
+                coalesce(sum(hours), 0) AS hours,
+                sum(bytes)::BIGINT AS bytes,
+                sum(lost)::BIGINT AS lost,
+                count(*) - count(lost) AS lost_unknown
+            FROM fleet_tape
+            GROUP BY ALL
+        """
+        try:
+            with self.database({"tape"}) as db:
+                return db.evaluate(db.relation(sql).to_arrow_table)
+        except duckdb.Error as e:
+            if self.wanted.where is None:
+                raise
+            raise self.wanted.refusal(e) from e
+
+    def _of_groups(self, sql: str) -> dict[str, Any]:
+        """The one row of a statement on the groups."""
+        with Database([]) as db:
+            db.read_archive({MEMBERS: ds.dataset(self._groups)})
+            (found,) = db.ask(sql).objects()
+        return found
 
     def _counted(self) -> dict[str, Any]:
         """Numbers of all its tapes: tapes, unreadable, replays, hosts, hours, bytes, lost (null:
-        unknown of a tape). Finds the segments that have them."""
-        sql = """
+        unknown of a tape)."""
+        return self._of_groups(f"""
             SELECT
-                list(DISTINCT tape >> 32) AS segments,
-                count(*) AS tapes,
-                count(problem) AS unreadable,
-                count(*) FILTER (replayed) AS replays,
+                coalesce(sum(tapes), 0)::BIGINT AS tapes,
+                coalesce(sum(tapes) FILTER (unreadable), 0)::BIGINT AS unreadable,
+                coalesce(sum(tapes) FILTER (replayed), 0)::BIGINT AS replays,
                 count(DISTINCT machine) FILTER (NOT replayed) AS hosts,
                 coalesce(sum(hours) FILTER (NOT replayed), 0) AS hours,
                 coalesce(sum(bytes), 0)::BIGINT AS bytes,
-                sum(lost) FILTER (NOT replayed)::BIGINT AS lost,
-                count(*) FILTER (lost IS NULL AND problem IS NULL) AS lost_unknown
-            FROM fleet_tape
-        """
-        with self.database(["tape"]) as db:
-            (found,) = self._asked(db, sql).objects()
-        self._segments = {*(found.pop("segments") or ())}
-        if found.pop("lost_unknown"):
-            found["lost"] = None
-        return found
+                if(sum(lost_unknown) FILTER (NOT unreadable) > 0, NULL, sum(lost) FILTER (NOT replayed))::BIGINT AS lost
+            FROM {MEMBERS}
+        """)
 
     def database(
-        self, tables: Collection[str], tapes: Sequence[Tape] = (), *, unsafe: bool = False
+        self,
+        tables: Collection[str],
+        tapes: Sequence[Tape] = (),
+        *,
+        unsafe: bool = False,
     ) -> Database:
         """A database with these tables of the archive, of its own tapes only, and with the tables of
         `tapes`. `unsafe`: as of Database."""
@@ -180,97 +195,56 @@ class Fleet:
     # ---- aggregates
 
     def counts(self, name: str) -> tuple[Answer, list[str]]:
-        """The answer to a report from aggregates, and lines about it."""
-        q = query.internal()[_GROUP + name]
-        measured = _measured(q)
-        tables = {"tape", *tables_of(q.sql)}
-        with self.database(tables) as db:
-            found = self._asked(db, self._cohorts(q, measured))
-            lines = self._about(db, q, measured)
-        return found, lines
+        """The answer to a report from aggregates, and lines about it.
 
-    def _cohorts(self, q: query.Query, measured: str) -> str:
-        by = [f'"{name}"' for name in self.wanted.by]
-        names = [column.name for column in q.columns]
-        keys = names[1 : names.index(_COUNT)]
-        sums = names[names.index(_COUNT) :]
-
-        def listed(*parts: str) -> str:
-            return ", ".join(filter(None, parts))
-
-        def same(one: str, other: str, some: Sequence[str]) -> str:
-            return " AND ".join(["true", *(f"{one}.{c} IS NOT DISTINCT FROM {other}.{c}" for c in some)])
-
-        cohort, key = ", ".join(by), ", ".join(keys)
-        each = ", ".join(f"sum(p.{name}) AS {name}" for name in sums)
-        totals = ", ".join(f"{_sum(q, name)} AS {name}" for name in sums)
-        cells = "SELECT 1 AS cell" if not keys else f"SELECT DISTINCT {key} FROM host"
-        return f"""
-            WITH chosen AS MATERIALIZED (
-                SELECT {listed("tape, machine, hours", cohort)}
-                FROM fleet_tape
-                WHERE problem IS NULL AND NOT replayed AND hours > 0 AND {measured}
-            ),
-            part AS (
-                {q.sql}
-            ),
-            member AS (
-                SELECT {listed(cohort, "machine, sum(hours) AS hours, count(*) AS tapes")}
-                FROM chosen
-                GROUP BY ALL
-            ),
-            cohort AS (
-                SELECT {listed(cohort, "count(*) AS hosts, sum(hours) AS hours, sum(tapes) AS tapes")}
-                FROM member
-                GROUP BY ALL
-            ),
-            host AS (
-                SELECT {listed(*(f"c.{one}" for one in by), "c.machine", *(f"p.{k}" for k in keys), each)}
-                FROM part AS p
-                JOIN chosen AS c USING (tape)
-                GROUP BY ALL
-            ),
-            cell AS ({cells}),
-            rate AS (
-                SELECT
-                    {listed(*(f"m.{one}" for one in by), *(f"k.{one}" for one in keys))}{", " if by or keys else ""}
-                    h.* EXCLUDE ({listed(*by, "machine", *keys)}),
-                    coalesce(h.{_COUNT}, 0) / m.hours AS per_hour
-                FROM member AS m
-                CROSS JOIN cell AS k
-                LEFT JOIN host AS h
-                    ON h.machine = m.machine AND {same("h", "m", by)} AND {same("h", "k", keys)}
-            )
-            SELECT
-                {listed(*(f"r.{one}" for one in (*by, *keys)), totals)},
-                round(coalesce(sum(r.{_COUNT}), 0) / any_value(c.hours), 6) AS per_hour,
-                count(*) FILTER (r.{_COUNT} > 0) AS hosts_with,
-                round(quantile_cont(r.per_hour, 0.5), 6) AS p50,
-                round(quantile_cont(r.per_hour, 0.9), 6) AS p90,
-                round(quantile_cont(r.per_hour, 0.99), 6) AS p99,
-                any_value(c.hosts) AS hosts,
-                round(any_value(c.hours), 3) AS hours,
-                any_value(c.tapes)::BIGINT AS tapes
-            FROM rate AS r
-            JOIN cohort AS c ON {same("r", "c", by)}
-            GROUP BY {listed(*(f"r.{one}" for one in (*by, *keys))) or "()"}
-            ORDER BY {listed(*(f"r.{one}" for one in by), f"{_COUNT} DESC", *(f"r.{one}" for one in keys))}
+        Some segments at a time are summed up by host: a month of many hosts takes little memory,
+        and the tapes of a join fit into the CPU's cache.
         """
+        q = query.internal()[query.FLEET + name]
+        measured = self._measured(q)
+        cohorts = Cohorts(q, self.wanted.by, measured)
+        tables = self.index.tables({"tape", *tables_of(q.sql)}, ())
+        sums = []
+        with Database([]) as db:
+            db.read_archive(tables, self.wanted.sql)
+            for some in self.index.parts(self._segments):
+                for rows in tables.values():
+                    rows.choose(some)
+                sums.append(db.evaluate(db.relation(cohorts.sums()).to_arrow_table))
+        with Database([]) as db:
+            parts = {MEMBERS: self._groups, HOSTS: pa.concat_tables(sums)}
+            db.read_archive({name: ds.dataset(rows) for name, rows in parts.items()})
+            return db.ask(cohorts.answer()), self._about(q, measured)
 
-    def _about(self, db: Database, q: query.Query, measured: str) -> list[str]:
+    def _measured(self, q: query.Query) -> str:
+        """The condition that a tape would have such events if something had happened."""
+        points = set()
+        for one in (one for need in q.needs for one in need):
+            table, _, kind = one.partition(".")
+            kinds = [k for k in TABLES[table].kinds if kind in ("", k.name)]
+            points |= {point for k in kinds for point in k.tracepoints}
+        sets = [one for one in self._groups["recorded"].unique().to_pylist() if one is not None]
+        some = [one for one in sets if not points or not points.isdisjoint(one.split())]
+        if len(some) == len(sets):
+            return _READ
+        known = f" OR recorded IN ({', '.join(map(quoted, some))})" if some else ""
+        return f"{_READ} AND (recorded IS NULL{known})"
+
+    def _about(self, q: query.Query, measured: str) -> list[str]:
         """What does not count."""
-        sql = f"""
+        other, short, units = self._of_groups(f"""
             SELECT
-                count(*) FILTER (problem IS NULL AND NOT replayed AND NOT {measured}) AS other,
-                count(*) FILTER (problem IS NULL AND NOT replayed AND {measured} AND hours = 0) AS short,
-                count(DISTINCT fallback_unit) FILTER (problem IS NULL AND NOT replayed) AS units
-            FROM fleet_tape
-        """
-        ((other, short, units),) = db.ask(sql).rows
-        lines = [f"{amount(other, 'tape')} did not record such events and do not count"] if other else []
+                coalesce(sum(tapes) FILTER ({_READ} AND NOT ({measured})), 0)::BIGINT AS other,
+                coalesce(sum(tapes) FILTER ({measured} AND has_hours IS NOT true), 0)::BIGINT AS short,
+                count(DISTINCT fallback_unit) FILTER ({measured}) AS units
+            FROM {MEMBERS}
+        """).values()
+        lines = []
+        if other:
+            lines.append(f"not counted: {amount(other, 'tape')} that did not record such events")
         if short:
-            lines.append(f"{amount(short, 'tape')} cover no time and do not count")
-        if units > 1 and q.name.startswith(f"{_GROUP}extfrag."):
+            lines.append(f"not counted: {amount(short, 'tape')} without a length")
+        if units > 1 and q.name.startswith(f"{query.FLEET}extfrag.") and not self.wanted.by:
             lines.append(
                 "a steal is one event for each block on some of these kernels, and for each page on"
                 " others: compare them with --by fallback_unit"
@@ -334,25 +308,3 @@ class Fleet:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _sum(q: query.Query, name: str) -> str:
-    """The sum of a column over all tapes, in the column's type."""
-    (of,) = (column.type for column in q.columns if column.name == name)
-    if of == "DOUBLE":
-        return f"round(sum(r.{name}), 3)"
-    return f"coalesce(sum(r.{name}), 0)::{of}" if name == _COUNT else f"sum(r.{name})::{of}"
-
-
-def _measured(q: query.Query) -> str:
-    """The condition that a tape would have such events if something had happened."""
-    points = set()
-    for need in q.needs:
-        for one in need:
-            table, _, kind = one.partition(".")
-            kinds = [k for k in TABLES[table].kinds if kind in ("", k.name)]
-            points |= {point for k in kinds for point in k.tracepoints}
-    if not points:
-        return "true"
-    words = ", ".join(map(quoted, sorted(points)))
-    return f"(recorded IS NULL OR list_has_any(string_split(recorded, ' '), [{words}]))"

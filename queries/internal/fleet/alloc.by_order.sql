@@ -1,4 +1,4 @@
--- Allocations of each tape by order and migratetype.
+-- Allocations of tapes by order and migratetype.
 --
 -- Needs: event.alloc
 --
@@ -13,9 +13,8 @@ SELECT
     tape,
     page_order,
     migratetype,
-    sum(events - without_page)::BIGINT AS nr,
-    sum(without_page)::BIGINT AS failed,
-    sum(events - without_page)::BIGINT << page_order AS pages
+    events - without_page AS nr,
+    without_page AS failed,
+    (events - without_page) << page_order AS pages
 FROM fleet_event
 WHERE kind = 'alloc'
-GROUP BY ALL

@@ -1,4 +1,4 @@
--- Page events of each tape by kind.
+-- Page events of tapes by kind.
 --
 -- Needs: event
 --
@@ -7,10 +7,4 @@
 --   kind   VARCHAR  Tracepoint name without the prefix mm_page_.
 --   nr     BIGINT   Events.
 --   pages  BIGINT   Pages of the events that have an order and a page.
-SELECT
-    tape,
-    kind,
-    sum(events)::BIGINT AS nr,
-    sum((events - without_page) << page_order)::BIGINT AS pages
-FROM fleet_event
-GROUP BY ALL
+SELECT tape, kind, events AS nr, (events - without_page) << page_order AS pages FROM fleet_event

@@ -1,4 +1,4 @@
--- Fallbacks of each tape by requested order and order taken.
+-- Fallbacks of tapes by requested order and order taken.
 --
 -- Needs: event.alloc_extfrag
 --
@@ -8,6 +8,4 @@
 --   fallback_order   INTEGER  Order of the free page taken.
 --   below_pageblock  BOOLEAN  The free page was smaller than a pageblock.
 --   nr               BIGINT   Number of fallbacks.
-SELECT tape, alloc_order, fallback_order, below_pageblock, sum(events)::BIGINT AS nr
-FROM fleet_extfrag
-GROUP BY ALL
+SELECT tape, alloc_order, fallback_order, below_pageblock, events AS nr FROM fleet_extfrag

@@ -1,4 +1,4 @@
--- Fallbacks of each tape by node, zone and kind.
+-- Fallbacks of tapes by node, zone and kind.
 --
 -- Needs: event.alloc_extfrag
 --
@@ -9,6 +9,4 @@
 --   kind             VARCHAR  claim, steal or whole.
 --   below_pageblock  BOOLEAN  The free page was smaller than a pageblock.
 --   nr               BIGINT   Number of fallbacks.
-SELECT tape, node, zone, kind, below_pageblock, sum(events)::BIGINT AS nr
-FROM fleet_extfrag
-GROUP BY ALL
+SELECT tape, node, zone, kind, below_pageblock, events AS nr FROM fleet_extfrag

@@ -1,4 +1,4 @@
--- Stalls of each tape by what the thread waited for.
+-- Stalls of tapes by what the thread waited for.
 --
 -- Needs: reclaim or compaction
 --
@@ -8,6 +8,4 @@
 --   class     VARCHAR  task, or kthread for kernel threads.
 --   nr        BIGINT   Number of stalls.
 --   total_us  DOUBLE   Total time of all stalls, in us.
-SELECT tape, what, class, sum(stalls)::BIGINT AS nr, sum(total_us) AS total_us
-FROM fleet_stall
-GROUP BY ALL
+SELECT tape, what, class, stalls AS nr, total_us FROM fleet_stall

@@ -1,4 +1,4 @@
--- Reclaim and compaction of each tape by activity.
+-- Reclaim and compaction of tapes by activity.
 --
 -- Needs: reclaim or compaction
 --
@@ -8,5 +8,4 @@
 --   nr        BIGINT   Number of runs or events.
 --   pages     BIGINT   Pages reclaimed or migrated, if the event has them.
 --   total_ms  DOUBLE   Total time of these runs, in ms.
-SELECT tape, what, runs AS nr, pages, total_ms
-FROM fleet_reclaim
+SELECT tape, what, runs AS nr, pages, total_ms FROM fleet_reclaim
