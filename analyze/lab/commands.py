@@ -56,7 +56,7 @@ def spec(random: Random) -> str:
 
 
 def _report(tape: str, random: Random, *, parameters: bool = False) -> Line:
-    name, found = random.choice(list(query.reports().items()))
+    name, found = random.choice(list(query.about_tapes().items()))
     line = ["report", name, tape]
     if found.several and random.random() < 0.5:
         line.append("base.tape")

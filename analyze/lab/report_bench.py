@@ -114,7 +114,7 @@ def _rows(found: Cost) -> Any:
 
 def commands(tape: Path, only: Sequence[str], page: Path) -> Iterator[tuple[str, list[object]]]:
     """The command lines, by name."""
-    known: dict[str, list[object]] = {n: ["report", n, tape, "--json"] for n in query.reports()}
+    known: dict[str, list[object]] = {n: ["report", n, tape, "--json"] for n in query.about_tapes()}
     known["diagnose"] = ["diagnose", tape, "--json"]
     known["html"] = ["html", tape, "-o", page]
     known["info"] = ["info", tape, "--json"]

@@ -155,7 +155,7 @@ def test_a_filter_without_a_meaning_is_refused_in_words(
 def test_every_report_takes_every_filter_or_says_why_not(pagetape: Run) -> None:
     tapes = [Tape(SERVER)]
     taken = Counter[str]()
-    for q in query.reports().values():
+    for q in query.about_tapes().values():
         for name, value in (("since", 1.0), ("zone", "DMA32"), ("node", 0), ("task", "kswapd0")):
             try:
                 part = filters.part(q, tapes, {}, filters.Filters()._replace(**{name: value}))

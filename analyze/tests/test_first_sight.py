@@ -130,7 +130,7 @@ def test_a_replay_without_anomalies_is_no_error(small: Path, tmp_path: Path, pag
     assert said.status == 0
 
 
-@pytest.mark.parametrize("name", query.reports())
+@pytest.mark.parametrize("name", query.about_tapes())
 def test_every_report_reads_a_table(name: str) -> None:
     """Tables are found in the text of the query, through views."""
     assert needs.tables(query.reports()[name])

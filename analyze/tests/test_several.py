@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from pagetape.asking import query
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Writer
 
@@ -67,13 +67,50 @@ def test_reduction_compares_a_what_if_with_the_model(four: list[Path], pagetape:
     assert rows["recorded", None, None]["boosts_asked"] is None
 
 
-def test_a_report_about_one_tape_takes_one(four: list[Path], pagetape: Run) -> None:
-    said = pagetape("report", "extfrag.by_order", *four)
-    assert said.status == 2
-    assert said.err.count("\n") == 1
+def test_a_report_about_one_tape_answers_each_of_several(four: list[Path], pagetape: Run) -> None:
+    """The rows are those of the single tapes, with the name of the tape before them."""
+    found = pagetape("report", "extfrag.by_order", *four, "--json").json
+    assert found["tapes"] == list(map(str, four))
+    assert found["columns"][0] == "tape"
+    expected = []
+    for path in four:
+        rows = pagetape("report", "extfrag.by_order", path, "--json").json["rows"]
+        expected += [{"tape": path.stem, **row} for row in rows]
+    assert found["rows"] == expected
+    assert {row["tape"] for row in expected} == {path.stem for path in four}
 
 
-def test_help_says_which_reports_take_several(pagetape: Run) -> None:
-    for q in query.reports().values():
-        words = pagetape("report", q.name, "--help").out
-        assert ("T.tape..." in words) == q.several
+def test_sorting_and_limits_act_on_the_rows_of_all_tapes(four: list[Path], pagetape: Run) -> None:
+    options = ["--sort", "-nr,tape", "--limit", 3, "--where", "nr > 1", "--json"]
+    found = pagetape("report", "extfrag.by_order", *four, *options).json
+    every = pagetape("report", "extfrag.by_order", *four, "--json").json["rows"]
+    most = sorted((r for r in every if r["nr"] > 1), key=lambda r: (-r["nr"], r["tape"]))
+    assert found["rows"] == most[:3]
+    assert f"3 of {len(most)} rows" in found["note"]
+    wrong = pagetape("report", "extfrag.by_order", *four, "--sort", "size")
+    assert (wrong.status, "no column 'size'" in wrong.err) == (2, True)
+
+
+def test_an_arrow_file_has_the_rows_of_all_tapes(
+    four: list[Path], tmp_path: Path, pagetape: Run
+) -> None:
+    out = tmp_path / "rows.arrow"
+    found = pagetape("report", "extfrag.by_order", *four, "--arrow", out, "--json").json
+    assert pa.ipc.open_file(out).read_all().to_pylist() == found["rows"]
+
+
+def test_a_tape_of_the_wrong_kind_beside_others_has_a_line(
+    four: list[Path], empty: Path, pagetape: Run
+) -> None:
+    """The validation of a tape that was never validated: a line for it, and an error for all."""
+    one = pagetape("report", "model.counters", four[1], four[0], "--json").json
+    assert {row["tape"] for row in one["rows"]} == {"own"}
+    assert f"{four[0]}: model.counters needs a replay" in one["note"]
+    none = pagetape("report", "model.counters", four[0], empty)
+    assert (none.status, none.err.count("\n")) == (1, 1)
+    assert str(four[0]) in none.err and str(empty) in none.err
+
+
+def test_help_says_that_a_report_takes_tapes_or_an_archive(pagetape: Run) -> None:
+    for name in ("extfrag.by_order", "extfrag.reduction"):
+        assert "T.tape...|URL" in pagetape("report", name, "--help").out

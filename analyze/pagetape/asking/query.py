@@ -274,3 +274,8 @@ FLEET = "fleet."  # begins the names of reports about an archive, and of queries
 def of_index(name: str) -> bool:
     """Whether the aggregates of an archive answer a report, without its tapes."""
     return FLEET + name in internal()
+
+
+def about_tapes() -> dict[str, Query]:
+    """The reports about tapes, by name; the others are about an archive."""
+    return {name: q for name, q in reports().items() if not name.startswith(FLEET)}

@@ -117,13 +117,15 @@ def command(
         raise click.UsageError("no tape given")
     if len(statements) > 1:
         raise TapeError(2, f"{statements[0]}: no such tape")
+    url = options.archive_of([options.source(path) for path in paths])
+    if url is None:
+        choice.refuse()
+    tapes = [] if url else [Tape(Path(path)) for path in paths]
     prompt = not statements and sys.stdin.isatty()
     sql = statements[0] if statements else "" if prompt else sys.stdin.read()
     with ExitStack() as stack:
-        url = options.archive_of([options.source(path) for path in paths])
         if url is None:
-            choice.refuse()
-            db = Database([Tape(Path(path)) for path in paths], unsafe=unsafe)
+            db = Database(tapes, unsafe=unsafe)
         else:
             fleet = stack.enter_context(archive_report.opened(url, choice))
             db = _of_archive(fleet, choice, sql, unsafe=unsafe)
