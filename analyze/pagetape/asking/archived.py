@@ -5,9 +5,10 @@ The headers of these views in queries/views/ define the columns. A stored row ha
 `tape`, the number of the tape in its segment of the index; a reader adds the segment's number.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
 
@@ -42,6 +43,24 @@ def tables() -> Mapping[str, pa.Schema]:
     return MappingProxyType(found)
 
 
+# The rows of the report fleet.regressions, which statistics over hosts make.
+COMPARISON = "archived_comparison"
+_COMPARED = ("ratio", "low", "high", "median_base", "median_cohort", "share_higher", "p")
+_COHORTS = pa.schema(
+    [
+        *((name, pa.utf8()) for name in ("metric", "base", "cohort", "verdict")),
+        *((name, pa.float64()) for name in _COMPARED),
+        *((name, pa.int64()) for name in ("hosts_base", "hosts_cohort")),
+        ("paired", pa.bool_()),
+    ]
+)
+
+
+def comparison(rows: Sequence[Mapping[str, Any]]) -> Dataset:
+    """Rows of fleet.cohorts.regressions() as the table COMPARISON."""
+    return RowsDataset(_COHORTS, rows)
+
+
 def repeated(schema: pa.Schema) -> tuple[str, ...]:
     """The text columns whose values repeat: dictionaries hold them."""
     texts = (field.name for field in schema if field.type == pa.utf8())
@@ -55,7 +74,8 @@ def source(name: str) -> str:
 
 def nothing() -> dict[str, Dataset]:
     """The tables of no archive."""
-    return {
+    stored = {
         source(name): RowsDataset(pa.schema([SEGMENT, *schema]), [])
         for name, schema in tables().items()
     }
+    return stored | {COMPARISON: comparison([])}

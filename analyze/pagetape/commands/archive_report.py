@@ -113,6 +113,10 @@ def counted(
     fleet: Fleet, q: query.Query, values: dict[str, Any]
 ) -> tuple[answer.Answer, list[str]]:
     """The answer to a report that reads no tape, and lines about it."""
+    from pagetape.fleet import regressions
+
+    if q.name == regressions.REPORT:
+        return regressions.answer(fleet, q, values)
     if not query.of_index(q.name):
         return fleet.run(q, values), fleet.lines()
     found, lines = fleet.counts(q.name)

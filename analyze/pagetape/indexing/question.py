@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import duckdb
@@ -187,9 +188,15 @@ class Fleet:
                 raise
             raise self.wanted.refusal(e) from e
 
-    def run(self, q: query.Query, values: dict[str, Any]) -> Answer:
-        """The answer to a report about an archive."""
+    def run(
+        self,
+        q: query.Query,
+        values: dict[str, Any],
+        more: Mapping[str, ds.Dataset] = MappingProxyType({}),
+    ) -> Answer:
+        """The answer to a report about an archive; `more`: tables besides its own, by name."""
         with self.database(tables_of(q.sql)) as db:
+            db.read_archive(more, self.wanted.sql)
             return db.run(q, values)
 
     # ---- aggregates
