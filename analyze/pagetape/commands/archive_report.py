@@ -71,6 +71,11 @@ def which(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+by = click.option(
+    "--by",
+    metavar="COLUMNS",
+    help="Of an archive: tell cohorts apart by these columns of fleet_tape.  [default: kernel]",
+)
 most = click.option(
     "--most",
     type=click.IntRange(1),
@@ -121,6 +126,35 @@ def counted(
         return fleet.run(q, values), fleet.lines()
     found, lines = fleet.counts(q.name)
     return found, [*fleet.lines(), *lines]
+
+
+def page(url: str, choice: Choice) -> str:
+    """The HTML page of an archive."""
+    from pagetape.asking import query
+    from pagetape.fleet import regressions
+    from pagetape.pages.fleet_page import Overview, fleet_page
+
+    reports = query.reports()
+
+    def report(fleet: Fleet, name: str) -> answer.Answer:
+        q = reports[name]
+        return fleet.run(q, {p.name: p.default for p in q.parameters})
+
+    with opened(url, choice) as fleet:
+        q = reports[regressions.REPORT]
+        compared, lines = regressions.answer(fleet, q, {p.name: p.default for p in q.parameters})
+        return fleet_page(
+            Overview(
+                url,
+                fleet.lines(),
+                report(fleet, "fleet.coverage"),
+                regressions.percentiles(fleet),
+                compared,
+                lines[len(fleet.lines()) :],
+                report(fleet, "fleet.outliers"),
+                report(fleet, "fleet.trend"),
+            )
+        )
 
 
 def in_order(found: answer.Answer, sort: str | None) -> answer.Answer:

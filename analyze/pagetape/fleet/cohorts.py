@@ -23,6 +23,7 @@ from pagetape.fleet.host_statistics import (
 )
 
 LEVEL = 0.05  # of false alarms among reports
+_LEAST = 4  # hosts of a cohort that has an interval
 OFFSET = 1.0  # per hour, added to rates before a ratio
 
 TOO_FEW, NONE = "too few hosts", "no difference shown"
@@ -58,11 +59,15 @@ def compare(base: Values, other: Values) -> Compared | None:
     its = [value for host, value in other.items() if host not in both]
     if not mine or not its:
         return None
+    ratio, low, high = ratio_interval(mine, its, OFFSET)
+    known = min(len(mine), len(its)) >= _LEAST
     return Compared(
         False,
         (len(mine), len(its)),
         (median(mine), median(its)),
-        *ratio_interval(mine, its, OFFSET),
+        ratio,
+        low if known else None,
+        high if known else None,
         _share_higher(mine, its),
         rank_test(mine, its),
         2 / math.comb(len(mine) + len(its), len(mine)),

@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,10 +11,11 @@ from pagetape.answer import Answer, amount
 from pagetape.asking import archived, query
 from pagetape.asking.database import Database
 from pagetape.fleet.cohorts import Question, regressions
-from pagetape.indexing.question import Fleet, Refused, tables_of
+from pagetape.indexing.question import Fleet, Refused
 
 REPORT = "fleet.regressions"
 _BEFORE, _AFTER, _UNKNOWN = "before", "after", "unknown"
+_TABLES = ("tape", "event", "extfrag", "reclaim", "stall", "counter")  # of the view rare_metric
 _UNIT, _GOOD = "1/h", -1  # of all metrics of the view rare_metric: less is better
 
 Rates = dict[str, dict[str, dict[str, float]]]  # by metric and cohort, of each machine
@@ -22,10 +24,8 @@ Rates = dict[str, dict[str, dict[str, float]]]  # by metric and cohort, of each 
 def answer(fleet: Fleet, q: query.Query, values: dict[str, Any]) -> tuple[Answer, list[str]]:
     """The answer, and lines about it; raises Refused for cohorts that there are not."""
     cohort = _cohort(fleet.wanted.by, values["change"], values["base"])
-    sql = _rates(cohort)
-    views = " ".join(view.sql for view in query.views() if view.name in ("measured", "rare_metric"))
-    with fleet.database({"tape", *tables_of(views)}) as db:
-        found, hosts = _of_hosts(db, sql), _hosts(db, cohort)
+    with fleet.database(_TABLES) as db:
+        found, hosts = _of_hosts(db, _rates(cohort)), _hosts(db, cohort)
     names = sorted(hosts, key=_in_order)
     base = values["base"] or next(iter(names), None)
     if base is not None and base not in hosts:
@@ -83,6 +83,25 @@ def _rates(cohort: str) -> str:
             ON f.cohort = p.cohort AND f.machine = p.machine AND f.metric = k.metric
         ORDER BY ALL
     """
+
+
+def percentiles(fleet: Fleet) -> Answer:
+    """The rates of the hosts of each cohort: p50, p90 and p99 of each metric, with the number of
+    hosts; cohorts as of the report without --change."""
+    sql = f"""
+        SELECT
+            metric,
+            cohort,
+            count(*) AS hosts,
+            round(quantile_cont(per_hour, 0.5), 6) AS p50,
+            round(quantile_cont(per_hour, 0.9), 6) AS p90,
+            round(quantile_cont(per_hour, 0.99), 6) AS p99
+        FROM ({_rates(_cohort(fleet.wanted.by, None, None))})
+        GROUP BY metric, cohort
+    """
+    with fleet.database(_TABLES) as db:
+        found = db.ask(sql)
+    return replace(found, rows=sorted(found.rows, key=lambda row: (row[0], _in_order(row[1]))))
 
 
 def _of_hosts(db: Database, sql: str) -> Rates:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of a sweep: every run against the tape's own rules, coloured by its change."""
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
@@ -84,12 +85,40 @@ def _failures(failed: Sequence[dict[str, Any]]) -> str:
     return f"<h2>Failed</h2>{table(('tape', 'policy', 'reason'), rows)}" if rows else ""
 
 
+_OF_HOSTS = ("hosts", "less", "more", "better", "worse", "no_difference", "no_choice", "no_verdict")
+
+
+def _fleet(rows: Sequence[dict[str, Any]]) -> str:
+    """The table of the effects over hosts."""
+
+    def number(value: float | None) -> object:
+        return value if value is None or math.isfinite(value) else "from 0"
+
+    columns = ("policy", "kernel", "metric", "unit", "effect", "low", "high", *_OF_HOSTS, "worst")
+    lines = [
+        (
+            words(row),
+            row["kernel"],
+            row["metric"],
+            row["unit"],
+            *(number(row[name] and round(row[name], 1)) for name in ("effect", "low", "high")),
+            *(row[name] for name in _OF_HOSTS),
+            ", ".join(f"{host['host'] or host['machine'][:6]}" for host in row["worst"]),
+        )
+        for row in rows
+    ]
+    about = "Median effect over hosts against their own rules, with an 80 % interval from the hosts."
+    return f"<h2>Fleet</h2><p>{about}</p>{table(columns, lines)}"
+
+
 def sweep_page(
     runs: Sequence[dict[str, Any]],
     metrics: Sequence[str],
     failed: Sequence[dict[str, Any]] = (),
+    fleet: Sequence[dict[str, Any]] = (),
 ) -> str:
-    """The HTML for the results of a sweep; `metrics` are the columns of the first table."""
+    """The HTML for the results of a sweep; `metrics` are the columns of the first table, `fleet`
+    has the rows of fleet.effect.rows()."""
     parts = [
         "<h1>Sweep</h1>",
         "<p>Every run against the model under the tape's own kernel and policy, with 80 % "
@@ -97,6 +126,8 @@ def sweep_page(
         "colour. Where the recorded value lies outside the own rules' interval, the model does not "
         "follow the tape, and there is no verdict. Hover over a cell for the reason.</p>",
     ]
+    if fleet:
+        parts.append(_fleet(fleet))
     for tape, same in groupby(runs, key=lambda run: run["tape"]):
         of_tape = list(same)
         every = list(dict.fromkeys(m["metric"] for run in of_tape for m in run["metrics"]))
