@@ -1,0 +1,347 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A fleet of many hosts: what questions about it cost, and what its archive holds.
+
+    fleet.py [--hosts N] [--days D] [--tapes N] [--keep DIR] [--quiet T.tape]... [T.tape...]
+
+Makes the index and the aggregates of an archive of N hosts over D days, with N tapes a day from each
+host, out of the rows of real tapes (the demo's, without T.tape): shifted in time, of machines of
+their own, on four kernels. A host has a level, and most of its tapes have few fallbacks or none.
+Then it asks the archive, each time in a new process, and computes the percentiles of
+extfrag.by_migratetype again: from the Parquet files, without the views, in Python. Exit status 1 if
+one differs.
+
+The second part puts the real tapes, as those of six hosts, into an archive and compacts it: CPU
+and bytes for each tape. `--quiet` names five-minute tapes of a rotation of the event set cheap: the same for
+them, and they are the tapes of a host. The table `scale` multiplies these figures by 100,000 hosts.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+from hashlib import blake2b
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import duckdb
+import program
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pagetape.archive import names
+from pagetape.archive.store import Store, open_store
+from pagetape.asking import archived
+from pagetape.indexing import manifest
+from pagetape.indexing.compact import Compactor, dates
+from pagetape.indexing.manifest import Manifest, Segment
+from pagetape.schemas import bundle
+from pagetape.schemas.tape import Tape, Writer
+
+DEMO = program.ROOT / "analyze/demo"
+KERNELS = ("6.1.158", "6.12.57", "6.12.63", "6.18.2")
+FIRST = date(2026, 11, 1)
+REAL_HOSTS = 6
+HOSTS = 100_000  # of the table `scale`
+MINUTES = 5  # that a tape covers there
+BUSY, QUIET = "busy", "quiet"
+
+# Prices of S3's standard class in us-east-1, dollars: 1000 PUTs, 1000 GETs, a GB for a month.
+PUT, GET, STORED = 0.005, 0.0004, 0.023
+
+QUESTIONS = {
+    "percentiles by kernel": ("extfrag.by_migratetype", "--by", "kernel"),
+    "percentiles by kernel, one day": ("extfrag.by_migratetype", "--by", "kernel", "--since", "{last}"),
+    "percentiles of one kernel": ("extfrag.by_migratetype", "--where", "kernel LIKE '6.12%'"),
+    "coverage": ("fleet.coverage",),
+    "trend": ("fleet.trend",),
+    "regressions between kernels": ("fleet.regressions",),
+    "outliers": ("fleet.outliers",),
+}
+
+
+def _real(place: Path, tapes: Sequence[Path]) -> Iterator[Path]:
+    """The tapes as recordings of six machines, in one file each."""
+    for nr in range(REAL_HOSTS):
+        source = Tape(tapes[nr % len(tapes)])
+        digest = blake2b(str(nr).encode(), digest_size=16).hexdigest()
+        about = {"machine": digest, "host": f"host{nr}", "boot_id": digest}
+        about["recorded_at"] = f"{FIRST + timedelta(days=nr % 2)}T12:00:00+00:00"
+        directory, path = place / f"{nr}.unpacked", place / f"{nr}.tape"
+        with Writer(directory, source.facts | about) as out:
+            for name in sorted(source.tables):
+                for batch in source.batches(name):
+                    out.write(name, batch)
+        path.touch()
+        bundle.write(directory, path)
+        yield path
+
+
+def _cpu() -> float:
+    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def compacted(root: Path, tapes: Sequence[Path], kind: str) -> tuple[Store, dict[str, float]]:
+    """An archive of real tapes with its index, and what each tape of that kind costs."""
+    store = open_store(root, create=True)
+    with TemporaryDirectory(prefix="fleet-") as place:
+        real = [*_real(Path(place), tapes)]
+        size = sum(path.stat().st_size for path in real)
+        began = _cpu()
+        for path in real:
+            store.put_new(names.object_name(Tape(path)), path)
+        put, began = _cpu() - began, _cpu()
+        for day in dates(store):
+            Compactor(store).run(day)
+        made = _cpu() - began
+    index = sum(one.size for one in store.list("index/v1/data"))
+    nr = len(real)
+    return store, {
+        f"{kind} tape, bytes": round(size / nr),
+        f"{kind} tape, CPU ms to put": round(1000 * put / nr, 1),
+        f"{kind} tape, CPU ms to compact": round(1000 * made / nr, 1),
+        f"{kind} tape, bytes of index and aggregates": round(index / nr),
+    }
+
+
+def _rows(store: Store, table: str) -> pa.Table:
+    """The rows of a table of all days of a small archive."""
+    parts = [
+        pq.read_table(BytesIO(store.get(manifest.data_name(day, segment.identity, table))))
+        for day in dates(store)
+        for segment in manifest.latest(store, day).segments
+        if table in segment.files
+    ]
+    return pa.concat_tables(parts, promote_options="permissive")
+
+
+# Of each tape of a day, by its number: machine and time; then some cells of real tapes.
+_TAPES = """
+    CREATE OR REPLACE TABLE tape AS
+    SELECT
+        t.* REPLACE (
+            i::UINTEGER AS number,
+            md5(concat('{day}', i)) AS identity,
+            '{day}' AS date,
+            {size} AS bytes,
+            md5(concat('machine ', i // {each})) AS machine,
+            concat('host', i // {each}) AS host,
+            {kernels}[1 + (hash(i // {each}, 'kernel') % {nr_kernels})::BIGINT] AS kernel,
+            [16, 64, 256, 512][1 + (hash(i // {each}, 'memory') % 4)::BIGINT]::DOUBLE AS mem_gb,
+            TIMESTAMP '{day}' + to_seconds((i % {each}) * 86400 / {each}) AS began,
+            TIMESTAMP '{day}' + to_seconds((i % {each} + 1) * 86400 / {each}) AS ended,
+            24 / {each} AS hours,
+            'cheap' AS event_set,
+            NULL AS recorded,
+            0 AS lost
+        )
+    FROM range({nr}) AS r (i)
+    JOIN template AS t ON t.place = i % {templates}
+    ORDER BY i
+"""
+_CELLS = """
+    SELECT
+        * EXCLUDE (draw, place, level)
+        REPLACE (ceil({count} * level * (1 + draw % 7) / 40) AS {count}, number::UINTEGER AS number)
+    FROM (
+        SELECT
+            c.* EXCLUDE (number),
+            i AS number,
+            hash(i, j, '{day}') AS draw,
+            pow(6, (hash(i // {each}, 'level') % 1000) / 500 - 1) AS level
+        FROM range({nr}) AS r (i)
+        CROSS JOIN range(3) AS k (j)
+        JOIN {table}_cell AS c ON c.place = hash(i, j, '{table}') % {cells}
+        WHERE hash(i, j, '{day}', 'busy') % 2 = 0
+    )
+    ORDER BY number
+"""
+_COUNTS = {"extfrag": "events", "event": "events", "reclaim": "runs", "stall": "stalls"}
+
+
+def fleet(root: Path, real: Store, hosts: int, days: int, each: int, size: int) -> dict[str, int]:
+    """The index of many hosts, out of the rows of real tapes; how much of everything there is."""
+    store, db = open_store(root, create=True), duckdb.connect()
+    (root / names.TAPES).mkdir()
+    for table in ("tape", *_COUNTS):
+        db.register("found", _rows(real, table))
+        name = "template" if table == "tape" else f"{table}_cell"
+        db.execute(f"CREATE TABLE {name} AS SELECT *, row_number() OVER () - 1 AS place FROM found")
+    how: dict[str, Any] = {"nr": hosts * each, "each": each, "size": size}
+    how |= {"kernels": list(KERNELS), "nr_kernels": len(KERNELS)}
+    ((how["templates"],),) = db.execute("SELECT count(*) FROM template").fetchall()
+    totals = {"hosts": hosts, "days": days, "tapes": 0, "rows of extfrag": 0, "bytes of the index": 0}
+    for nr in range(days):
+        day = str(FIRST + timedelta(days=nr))
+        files = {}
+        db.execute(_TAPES.format(day=day, **how))
+        tables = {"tape": db.table("tape").to_arrow_table()}
+        for table, count in _COUNTS.items():
+            ((cells,),) = db.execute(f"SELECT count(*) FROM {table}_cell").fetchall()
+            sql = _CELLS.format(day=day, table=table, count=count, cells=cells, **how)
+            tables[table] = db.sql(sql).to_arrow_table()
+        for table, rows in tables.items():
+            schema = archived.tables()[table]
+            content = _parquet(rows.select(schema.names).cast(schema))
+            files[table] = len(content)
+            store.put_new(manifest.data_name(day, f"00000001-{nr:08x}", table), content)
+        segment = Segment(f"00000001-{nr:08x}", hosts * each, files)
+        manifest.put(store, Manifest(day, 1, (segment,)), {"by": "fleet.py"})
+        totals["tapes"] += hosts * each
+        totals["rows of extfrag"] += tables["extfrag"].num_rows
+        totals["bytes of the index"] += sum(files.values())
+        program.say(f"fleet: {day}: {hosts * each:,} tapes")
+    return totals
+
+
+def _parquet(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression="zstd")
+    return bytes(sink.getvalue())
+
+
+def asked(root: Path, words: Sequence[str]) -> tuple[dict[str, Any], dict[str, float]]:
+    """The answer of a report, and what its process took."""
+    last = str(max(manifest.generations(open_store(root))))
+    argv = [program.BIN / "pagetape", "report", words[0], root, "--json"]
+    argv += [word.format(last=last) for word in words[1:]]
+    began = time.monotonic()
+    with subprocess.Popen(list(map(str, argv)), stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        text = child.stdout.read()
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, argv)
+    cpu = used.ru_utime + used.ru_stime
+    return json.loads(text), {
+        "rows": len(json.loads(text)["rows"]),
+        "CPU, s": round(cpu, 2),
+        "elapsed, s": round(time.monotonic() - began, 2),
+        "MiB": round(used.ru_maxrss / 1024),
+    }
+
+
+def _percentile(ordered: Sequence[float], share: float) -> float:
+    """The percentile of sorted values, between two of them if need be (numpy's default)."""
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def recomputed(root: Path) -> dict[tuple[Any, ...], tuple[float, ...]]:
+    """p50, p90 and p99 over hosts of fallbacks per hour, by kernel, types, kind and size."""
+    hours: dict[tuple[str, str], float] = {}  # of a kernel and a machine
+    events: dict[tuple[Any, ...], dict[str, int]] = {}
+    for path in sorted(root.glob("index/v1/data/*/*.tape.parquet")):
+        rows = pq.read_table(path, columns=["number", "kernel", "machine", "hours"])
+        columns = [rows[name].to_pylist() for name in rows.column_names]
+        tape = {nr: (kernel, machine) for nr, kernel, machine, _ in zip(*columns, strict=True)}
+        for key, some in zip(tape.values(), columns[3], strict=True):
+            hours[key] = hours.get(key, 0.0) + some
+        of = ["number", "alloc_migratetype", "fallback_migratetype", "kind", "below_pageblock", "events"]
+        rows = pq.read_table(str(path).replace(".tape.", ".extfrag."), columns=of)
+        for nr, *cell, count in zip(*(rows[name].to_pylist() for name in of), strict=True):
+            kernel, machine = tape[nr]
+            host = events.setdefault((kernel, *cell), {})
+            host[machine] = host.get(machine, 0) + count
+    found = {}
+    for kernel in {kernel for kernel, _ in hours}:
+        hosts = {machine: some for (k, machine), some in hours.items() if k == kernel}
+        for cell in {key[1:] for key in events}:
+            counts = events.get((kernel, *cell), {})
+            rates = sorted(counts.get(machine, 0) / some for machine, some in hosts.items())
+            found[(kernel, *cell)] = tuple(_percentile(rates, share) for share in (0.5, 0.9, 0.99))
+    return found
+
+
+def _same(root: Path, answer: dict[str, Any]) -> bool:
+    """Whether the percentiles of the report are those of recomputed()."""
+    ours = recomputed(root)
+    keys = ("kernel", "alloc_migratetype", "fallback_migratetype", "kind", "below_pageblock")
+    its = {
+        tuple(row[key] for key in keys): tuple(row[name] for name in ("p50", "p90", "p99"))
+        for row in answer["rows"]
+    }
+    return its.keys() == ours.keys() and all(
+        all(abs(a - b) < 2e-6 for a, b in zip(its[key], ours[key], strict=True)) for key in ours
+    )
+
+
+def scale(costs: dict[str, float], kind: str) -> list[dict[str, Any]]:
+    """What 100,000 hosts take, with one tape of that kind each five minutes."""
+    a_day = HOSTS * 24 * 60 // MINUTES
+    seconds = 86400
+    tape, index = costs[f"{kind} tape, bytes"], costs[f"{kind} tape, bytes of index and aggregates"]
+    cpu = {
+        step: costs[f"{kind} tape, CPU ms to {step}"] / 1000 * a_day / seconds
+        for step in ("put", "compact")
+    }
+    stored = tape * a_day * 30
+    money = {
+        "PUT of the tapes": a_day * 30 / 1000 * PUT,
+        "GET by the compactors": a_day * 30 / 1000 * GET,
+        "storage of 30 days": stored / 1e9 * STORED,
+    }
+    return [
+        {"figure": "tapes a day", "value": a_day},
+        {"figure": "tapes (PUT requests) a second", "value": round(a_day / seconds)},
+        {"figure": "bytes a day, TB", "value": round(tape * a_day / 1e12, 2)},
+        {"figure": "bytes a second, MB", "value": round(tape * a_day / seconds / 1e6, 1)},
+        {"figure": "objects in 30 days, million", "value": round(30 * a_day / 1e6)},
+        {"figure": "bytes of tapes in 30 days, TB", "value": round(stored / 1e12, 1)},
+        {"figure": "bytes of the index in 30 days, GB", "value": round(index * a_day * 30 / 1e9, 1)},
+        *({"figure": f"CPUs to {step} them", "value": round(n, 1)} for step, n in cpu.items()),
+        *({"figure": f"dollars a month, {name}", "value": round(n)} for name, n in money.items()),
+    ]
+
+
+def main() -> int:
+    parser = program.parser(__doc__)
+    parser.add_argument("--hosts", type=int, default=1000)
+    parser.add_argument("--days", type=int, default=30)
+    parser.add_argument("--tapes", type=int, default=24 * 60 // MINUTES)
+    parser.add_argument("--keep", type=Path, help="the archive is left here")
+    parser.add_argument("--quiet", type=Path, action="append", default=[])
+    parser.add_argument("paths", nargs="*", type=Path, metavar="T.tape")
+    given = parser.parse_args()
+    tapes = given.paths or sorted(DEMO.glob("*.tape"))
+    with TemporaryDirectory(prefix="fleet-") as temporary:
+        root = given.keep or Path(temporary) / "fleet"
+        real, costs = compacted(Path(temporary) / "real", tapes, BUSY)
+        kind = QUIET if given.quiet else BUSY
+        if given.quiet:
+            costs |= compacted(Path(temporary) / "quiet", given.quiet, QUIET)[1]
+        size = int(costs[f"{kind} tape, bytes"])
+        totals = fleet(root, real, given.hosts, given.days, given.tapes, size)
+        questions, same = [], False
+        for name, words in QUESTIONS.items():
+            answer, took = asked(root, words)
+            questions.append({"question": name} | took)
+            program.say(f"fleet: {name}: {took}")
+            if words == QUESTIONS["percentiles by kernel"]:
+                same = _same(root, answer)
+        index = totals["bytes of the index"] / totals["tapes"]
+        program.give(
+            {
+                "questions": questions,
+                "fleet": totals
+                | {"bytes of the index a tape": round(index, 1), "percentiles as recomputed": same},
+                "tape": costs,
+                "host": {"objects a day": given.tapes, "bytes a day": size * given.tapes},
+                "scale": scale(costs, kind),
+            }
+        )
+    return 0 if same else 1
+
+
+if __name__ == "__main__":
+    program.run(main)
