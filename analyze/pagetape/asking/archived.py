@@ -57,7 +57,7 @@ _COHORTS = pa.schema(
 
 
 def comparison(rows: Sequence[Mapping[str, Any]]) -> Dataset:
-    """Rows of fleet.cohorts.regressions() as the table COMPARISON."""
+    """Rows of fleet.cohort_comparison.regressions() as the table COMPARISON."""
     return RowsDataset(_COHORTS, rows)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from pagetape.answer import Answer, amount
 from pagetape.asking import archived, query
 from pagetape.asking.database import Database
-from pagetape.fleet.cohorts import Question, regressions
+from pagetape.fleet.cohort_comparison import Question, regressions
 from pagetape.indexing.question import Fleet, Refused
 
 REPORT = "fleet.regressions"

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from pagetape.fleet import cohorts
-from pagetape.fleet.cohorts import Question, compare, regressions
+from pagetape.fleet import cohort_comparison
+from pagetape.fleet.cohort_comparison import Question, compare, regressions
 
 
 def hosts(*values: float, name: str = "h") -> dict[str, float]:
@@ -59,10 +59,10 @@ def test_a_verdict_has_the_direction_that_is_good() -> None:
 
 def test_cohorts_too_small_for_evidence_are_called_so() -> None:
     (row,) = regressions([question("m", hosts(1, 2, 3), hosts(7, 8, 9, name="o"))], "old")
-    assert row["verdict"] == cohorts.TOO_FEW
+    assert row["verdict"] == cohort_comparison.TOO_FEW
     # 8 + 8 hosts show one metric, but not one of a thousand.
     asked = [question(f"m{i}", hosts(*range(8)), hosts(*range(9, 17), name="o")) for i in range(1000)]
-    assert {row["verdict"] for row in regressions(asked, "old")} == {cohorts.TOO_FEW}
+    assert {row["verdict"] for row in regressions(asked, "old")} == {cohort_comparison.TOO_FEW}
 
 
 def test_a_metric_that_no_host_has_is_left_out() -> None:
@@ -121,4 +121,4 @@ def test_more_events_on_one_host_are_no_regression() -> None:
     """A million events of one machine are one host."""
     base, other = hosts(*[3.0] * 20), hosts(*[3.0] * 19, 1e6, name="o")
     (row,) = regressions([question("m", base, other)], "old")
-    assert row["verdict"] == cohorts.NONE and row["ratio"] == 1
+    assert row["verdict"] == cohort_comparison.NONE and row["ratio"] == 1
