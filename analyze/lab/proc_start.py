@@ -87,11 +87,11 @@ def _without_exact(name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.record_batch(list(columns.values()), schema=TABLES[name].arrow)
 
 
-def _played(tape: Tape) -> Iterator[pa.RecordBatch]:
-    """The events between the exact snapshots."""
+def _played(tape: Tape, spans: list[replay_span.Span]) -> Iterator[pa.RecordBatch]:
+    """The events of these spans."""
     base = 0
     for batch in tape.batches("event"):
-        for first, end in replay_span.spans(tape):
+        for first, end in spans:
             begin = max(first - base, 0)
             if min(end - base, batch.num_rows) > begin:
                 yield batch.slice(begin, min(end - base, batch.num_rows) - begin)
@@ -121,7 +121,8 @@ def without_exact_start(tape: Tape, out: Path, *, kpageflags: bool = True) -> No
         "pageblock": _pageblocks(tape) if kpageflags else [],
         "block_guess": _guesses(tape) if kpageflags else [],
     }
-    spans = replay_span.spans(tape)
+    # Those between the exact snapshots; all events of a tape without them.
+    spans = replay_span.spans(tape) or [(0, tape.num_rows("event"))]
     with output.whole_tape(out, tape.facts, replace=True, inputs=[tape.path]) as writer:
         for name in sorted(tape.tables | changed.keys()):
             if name in changed:
@@ -134,7 +135,7 @@ def without_exact_start(tape: Tape, out: Path, *, kpageflags: bool = True) -> No
                 for batch in tape.batches(name):
                     writer.write(name, _without_exact(name, batch))
             elif name == "event":
-                for batch in _played(tape):
+                for batch in _played(tape, spans):
                     writer.write(name, batch)
             elif name not in changed:
                 for batch in tape.batches(name):
