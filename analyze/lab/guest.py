@@ -5,6 +5,7 @@
     guest.py -o T.tape --kernel RELEASE|DIR [--load NAME[+NAME]...] [--seconds S] [--nodes N]
              [--cpus N] [--mb MB] [--append WORDS] [--set FILE=VALUE]... [--cache MB]
              [--group MB] [--snapshot default|patient|proc] [--buffer SIZE] [--stacks] [--pause S]
+             [--events SET] [--locks]
 
 Boots a kernel of Debian's archive (or of a directory that its packages were unpacked into) in
 QEMU, without KVM, runs a load of load.c in it under `pagetape record`, with snapshots at
@@ -90,7 +91,7 @@ busybox mkdir /data/files
 busybox dd if=/dev/zero of=/data/cache bs=1M count={cache} 2>/dev/null
 echo -1000 >/proc/self/oom_score_adj
 export HOME=/tmp PYTHONPATH={site} PATH=/bin
-{python} -c 'from pagetape.cli import main; main()' record -o /data/raw.tape --defer \
+{python} -c 'from pagetape.cli import main; main()' record -o /data/raw.tape --defer --events {events} \
     --spool-max 4GB --buffer {buffer} {snapshot} {stacks} -- {load}
 echo $? >/data/status
 busybox sync
@@ -117,6 +118,21 @@ _PAUSE = """(
     kill -CONT $PPID
 ) &"""
 
+# A tracing instance apart from the recorder's, with its filter: what it records during the load.
+_LOCKS = """
+cd /sys/kernel/tracing/instances
+busybox mkdir locks
+echo mono >locks/trace_clock
+echo 16384 >locks/buffer_size_kb
+for event in contention_begin contention_end; do
+    busybox cat pagetape-*/events/lock/$event/filter >locks/events/lock/$event/filter
+    echo 1 >locks/events/lock/$event/enable
+done
+{load}
+echo 0 >locks/tracing_on
+busybox cat locks/trace >/data/locks
+"""
+
 # CPUs without KVM are slow, and meet late: `patient` is the default snapshot with time for that.
 _SNAPSHOTS = {"default": "", "patient": "--snapshot-max-ms 100", "proc": "--snapshot proc"}
 
@@ -139,6 +155,8 @@ class Guest:
     buffer: str = "6MB"
     stacks: bool = False
     pause: int = 0
+    events: str = "all"
+    locks: bool = False
 
 
 _HELP = {
@@ -155,6 +173,8 @@ _HELP = {
     "snapshot": "how snapshots are taken",
     "buffer": "ring of each CPU",
     "stacks": "kernel stack of each fallback",
+    "events": "event set of the recorder",
+    "locks": "with the set lock, a tracer apart from pagetape records the same: T.tape.locks",
     "pause": "stop the recorder until events are lost, at most for so many seconds",
 }
 
@@ -265,7 +285,8 @@ def script(guest: Guest) -> str:
     steps = [_JOIN] if guest.group else []
     if guest.pause:
         steps.append(_PAUSE.format(seconds=guest.pause))
-    steps.append(f"exec load {shlex.quote(guest.load)} {guest.seconds} /data/files")
+    load = f"load {shlex.quote(guest.load)} {guest.seconds} /data/files"
+    steps.append(_LOCKS.format(load=load) if guest.locks else f"exec {load}")
     return _GUEST.format(
         site=sysconfig.get_path("purelib"),
         python=Path(sys.executable).resolve(),
@@ -273,6 +294,7 @@ def script(guest: Guest) -> str:
         group=_GROUP.format(mib=guest.group) if guest.group else "",
         cache=guest.cache,
         buffer=guest.buffer,
+        events=guest.events,
         snapshot=_SNAPSHOTS[guest.snapshot],
         stacks="--stacks extfrag" if guest.stacks else "",
         load=shlex.join(["busybox", "sh", "-c", "\n".join(steps)]),
@@ -355,6 +377,8 @@ def record(guest: Guest, root: Path, output: Path) -> None:
             work = Path(directory)
             if _boot(guest, kernel, root, work):
                 _run(program.BIN / "pagetape", "import", work / "raw.tape", "-o", output, "--force")
+                if guest.locks:
+                    shutil.copy(work / "locks", f"{output}.locks")
                 return
     raise OSError(os.EX_SOFTWARE, f"QEMU made the guest's kernel panic {_BOOTS} times")
 
@@ -366,7 +390,7 @@ def _boot(guest: Guest, kernel: Path, root: Path, work: Path) -> bool:
         swap.truncate(_SWAP_MIB << 20)
     make_initramfs(work, kernel, guest)
     boot(work, root, kernel, guest)
-    for name in ("status", "raw.tape"):
+    for name in ("status", "raw.tape", *(["locks"] if guest.locks else [])):
         _run("debugfs", "-R", f"rdump /{name} {work}", work / "data.disk")
     status = work / "status"
     if status.exists() and status.read_text().strip() == "0":

@@ -48,6 +48,22 @@ def test_doctor_answers_anybody(pagetape: Run) -> None:
 
 
 @livetest.recording
+def test_doctor_bounds_the_cost_of_lock_events(pagetape: Run) -> None:
+    if not Path("/sys/kernel/tracing/events/lock/contention_begin").is_dir():
+        livetest.skip("no lock events")
+    storm = "import os\nr, w = os.pipe()\nfor _ in range(2): os.fork()\nwhile 1: os.write(w, b'x'), os.read(r, 1)"
+    quiet = found(pagetape)["lock events"]["found"]
+    with subprocess.Popen([sys.executable, "-c", storm], start_new_session=True) as run:
+        try:
+            busy = found(pagetape)["lock events"]["found"]
+        finally:
+            os.killpg(run.pid, 9)
+    rates = [int(text.split()[0].replace(",", "")) for text in (quiet, busy)]
+    assert all("% of one CPU with --events lock" in text for text in (quiet, busy))
+    assert rates[1] > 0
+
+
+@livetest.recording
 def test_doctor_names_other_tracers_and_leftovers_and_touches_none(
     pagetape: Run,
 ) -> None:

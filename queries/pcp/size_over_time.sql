@@ -110,4 +110,4 @@ SELECT
     high_min,
     high_max
 FROM (FROM recorded WHERE mean_pages IS NOT NULL UNION ALL FROM modelled)
-ORDER BY slice, cpu, node, zone, tape
+ORDER BY slice, cpu, node, zone, tape, source DESC

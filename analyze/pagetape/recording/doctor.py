@@ -36,6 +36,11 @@ _CAPABILITIES = {
     "BPF": (39, "an exact snapshot"),
 }
 
+# The most that an event of a lock costs, ns (collector/bench/event_cost.py), and how long they are
+# counted, s.
+_LOCK_EVENT_NS = 500
+_LOCKS_S = 0.2
+
 _INSTANCE = re.compile(r"pagetape-(\d+)-(\d+)")
 _LITTLE_DISK = 256 << 20
 
@@ -222,11 +227,42 @@ def _instance(instance: Path) -> Iterator[Check]:
     yield _sub_buffer(instance)
     if not _lacking():
         yield from _memory_of(os.cpu_count() or 1)
+    yield from _lock_events(instance)
     trigger = _text(instance / "events/kmem/mm_page_alloc_extfrag/trigger")
     if "stacktrace" in trigger:
         yield Check("stacks", True, "the kernel can record them with fallbacks")
     else:
         yield Check("stacks", False, "the kernel has none", "a kernel with CONFIG_STACKTRACE")
+
+
+def _lock_events(instance: Path) -> Iterator[Check]:
+    """What the event set lock costs at the contention of this moment.
+
+    ftrace's filter sees the events of every lock of the kernel, and the ring those of zones.
+    """
+    switches = [
+        instance / "events" / point.replace(":", "/") / "enable"
+        for point in eventsets.tracepoints(eventsets.LOCK)
+    ]
+    switches = [switch for switch in switches if switch.exists()]
+    if not switches:
+        return
+    try:
+        for switch in switches:
+            switch.write_text("1")
+        began = time.monotonic()
+        time.sleep(_LOCKS_S)
+        for switch in switches:
+            switch.write_text("0")
+        seconds = time.monotonic() - began
+    except OSError as e:
+        yield Check("lock events", None, f"unknown: {e.strerror}")
+        return
+    stats = "\n".join(_text(path) for path in instance.glob("per_cpu/cpu*/stats"))
+    events = sum(map(int, re.findall(r"^(?:entries|overrun): (\d+)$", stats, re.M)))
+    found = f"{events / seconds:,.0f} events of contended locks per second now"
+    share = 100 * events * _LOCK_EVENT_NS / (1e9 * seconds)
+    yield Check("lock events", None, f"{found}: at most {share:.2g} % of one CPU with --events lock")
 
 
 def _memory_of(cpus: int) -> Iterator[Check]:
