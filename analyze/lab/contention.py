@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 import guest
 import program
-import results
 
 from pagetape.schemas.tape import Tape
 
@@ -88,7 +87,7 @@ def main() -> int:
         "events of the other tracer": len(there),
         "differing": differing(here, there),
     }
-    results.show({"locks": [found]})
+    program.give({"locks": [found]})
     return 0
 
 
