@@ -47,7 +47,9 @@ def differing(here: list[Seen], there: list[Seen]) -> int:
     """Events of both that are not the same, CPU by CPU."""
     wrong = 0
     for cpu in {one.cpu for one in here + there}:
-        pairs = itertools.zip_longest(*([o for o in ones if o.cpu == cpu] for ones in (here, there)))
+        pairs = itertools.zip_longest(
+            *([o for o in ones if o.cpu == cpu] for ones in (here, there))
+        )
         for one, other in pairs:
             same = one and other and (one.kind, one.pid) == (other.kind, other.pid)
             wrong += not (same and abs(one.ts - other.ts) < _NEAR_NS)

@@ -91,8 +91,8 @@ busybox mkdir /data/files
 busybox dd if=/dev/zero of=/data/cache bs=1M count={cache} 2>/dev/null
 echo -1000 >/proc/self/oom_score_adj
 export HOME=/tmp PYTHONPATH={site} PATH=/bin
-{python} -c 'from pagetape.cli import main; main()' record -o /data/raw.tape --defer --events {events} \
-    --spool-max 4GB --buffer {buffer} {snapshot} {stacks} -- {load}
+{python} -c 'from pagetape.cli import main; main()' record -o /data/raw.tape --defer \
+    --events {events} --spool-max 4GB --buffer {buffer} {snapshot} {stacks} -- {load}
 echo $? >/data/status
 busybox sync
 busybox poweroff -f

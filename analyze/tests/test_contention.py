@@ -114,7 +114,9 @@ def test_the_table_is_what_another_tracer_sees_of_the_same_locks(
         begin, end = _storm(pagetape, tmp_path / "t.tape", "--events", events, seconds=1.5)
         seen = [one for one in _in_trace(instance) if begin <= one[0] * 1e9 <= end]
     rows = [r for r in Tape(tmp_path / "t.tape").rows("lock_event") if begin <= r["ts"] <= end]
-    recorded = [(r["ts"] / 1e9, r["cpu"], r["kind"], r["pid"]) for r in rows if r["kind"] != "release"]
+    recorded = [
+        (r["ts"] / 1e9, r["cpu"], r["kind"], r["pid"]) for r in rows if r["kind"] != "release"
+    ]
     for cpu in {one[1] for one in seen + recorded}:
         there, here = ([one for one in ones if one[1] == cpu] for ones in (seen, recorded))
         assert [one[2:] for one in here] == [one[2:] for one in there], cpu
@@ -178,7 +180,7 @@ def test_without_bpf_one_line_says_why(
     if why := livetest.why_not():
         livetest.skip(why)
 
-    def refuse(self: ExactSnapshots, max_ms: float | None = None) -> None:
+    def refuse(self: ExactSnapshots, _max_ms: float | None = None) -> None:
         self._loaded, self._max_ms, self._patient = None, exact.MAX_MS, True
         self.refused = "the kernel refuses BPF programs"
 

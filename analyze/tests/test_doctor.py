@@ -51,7 +51,8 @@ def test_doctor_answers_anybody(pagetape: Run) -> None:
 def test_doctor_bounds_the_cost_of_lock_events(pagetape: Run) -> None:
     if not Path("/sys/kernel/tracing/events/lock/contention_begin").is_dir():
         livetest.skip("no lock events")
-    storm = "import os\nr, w = os.pipe()\nfor _ in range(2): os.fork()\nwhile 1: os.write(w, b'x'), os.read(r, 1)"
+    fork = "import os\nr, w = os.pipe()\nfor _ in range(2): os.fork()\n"
+    storm = fork + "while 1: os.write(w, b'x'), os.read(r, 1)"
     quiet = found(pagetape)["lock events"]["found"]
     with subprocess.Popen([sys.executable, "-c", storm], start_new_session=True) as run:
         try:

@@ -6,8 +6,9 @@ initialised or hotplugged, or an administrator changes settings. A replay withou
 is wrong from then on. Settings of huge pages are read as sysctls are.
 
 A sample holds the changes since the sample before, as rows of the tables `parameter` and
-`sample` (a list's pages among them), and all free blocks, as rows of `free_count`. Each file is read at its own time, so its
-rows have its own stamps. The rows lack `at`, which depends on the events.
+`sample`, and all free blocks, as rows of `free_count`. The pages on each per-CPU list are rows of
+`sample`. Each file is read at its own time, so its rows have its own stamps. The rows lack `at`,
+which depends on the events.
 
 Sysctls are also read soon after each write to one, and when a sample is left out. A thread of its
 own reads the files (proc_reader.h); here the texts become rows, at any later time.

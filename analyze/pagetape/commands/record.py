@@ -72,9 +72,7 @@ class _StacksType(click.ParamType["StackEvent"]):
 class _Events(click.Choice[str]):
     """An event set, with or without `,lock`."""
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         others = [name for name in value.split(",") if name != LOCK] or [LOCK]
         if len(others) > 1 or (others == [PROC] and value != PROC):
             self.fail(f"{value!r}: one event set, or one with events and lock", param, ctx)
@@ -349,8 +347,8 @@ def check(ctx: click.Context) -> None:
     params = ctx.params
     if params["events"] in RARE and params["snapshot"] == "exact":
         raise click.UsageError(
-            f"--snapshot exact needs --events page or all: tapes of the {params['events']} event set take no"
-            " exact snapshot, because they cannot be replayed"
+            "--snapshot exact needs --events page or all: tapes of the"
+            f" {params['events']} event set take no exact snapshot, because they cannot be replayed"
         )
     if params["stamps"] == "on" and (params["events"] in RARE or params["snapshot"] == "proc"):
         raise click.UsageError(

@@ -262,7 +262,9 @@ def _lock_events(instance: Path) -> Iterator[Check]:
     events = sum(map(int, re.findall(r"^(?:entries|overrun): (\d+)$", stats, re.M)))
     found = f"{events / seconds:,.0f} events of contended locks per second now"
     share = 100 * events * _LOCK_EVENT_NS / (1e9 * seconds)
-    yield Check("lock events", None, f"{found}: at most {share:.2g} % of one CPU with --events lock")
+    yield Check(
+        "lock events", None, f"{found}: at most {share:.2g} % of one CPU with --events lock"
+    )
 
 
 def _memory_of(cpus: int) -> Iterator[Check]:

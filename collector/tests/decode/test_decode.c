@@ -694,10 +694,12 @@ static void only_vmstat_update_is_work(void)
 }
 
 #define LOCK_ADDR "\nprint fmt: \"%p\", REC->lock_addr\n"
-static const char contention_begin[] = "name: contention_begin\nID: 25\n" COMMON FIELD(
-	"void * lock_addr", 8, 8, 0) FIELD("unsigned int flags", 16, 4, 0) LOCK_ADDR;
-static const char contention_end[] = "name: contention_end\nID: 26\n" COMMON FIELD(
-	"void * lock_addr", 8, 8, 0) FIELD("int ret", 16, 4, 1) LOCK_ADDR;
+static const char contention_begin[] =
+	"name: contention_begin\nID: 25\n" COMMON FIELD("void * lock_addr", 8, 8, 0)
+		FIELD("unsigned int flags", 16, 4, 0) LOCK_ADDR;
+static const char contention_end[] =
+	"name: contention_end\nID: 26\n" COMMON FIELD("void * lock_addr", 8, 8, 0)
+		FIELD("int ret", 16, 4, 1) LOCK_ADDR;
 static const char contended_release[] =
 	"name: contended_release\nID: 27\n" COMMON FIELD("void * lock_addr", 8, 8, 0) LOCK_ADDR;
 
