@@ -3,9 +3,9 @@
 """Record another kernel, with several NUMA nodes and little memory, in a virtual machine.
 
     guest.py -o T.tape --kernel RELEASE|DIR [--load NAME[+NAME]...] [--seconds S] [--nodes N]
-             [--cpus N] [--mb MB] [--append WORDS] [--set FILE=VALUE]... [--cache MB]
-             [--group MB] [--snapshot default|patient|proc] [--buffer SIZE] [--stacks] [--pause S]
-             [--events SET] [--locks]
+             [--cpus N] [--mb MB] [--machine WORDS] [--append WORDS] [--set FILE=VALUE]...
+             [--cache MB] [--group MB] [--snapshot default|patient|proc] [--buffer SIZE] [--stacks]
+             [--pause S] [--events SET] [--locks]
 
 Boots a kernel of Debian's archive (or of a directory that its packages were unpacked into) in
 QEMU, without KVM, runs a load of load.c in it under `pagetape record`, with snapshots at
@@ -147,6 +147,7 @@ class Guest:
     nodes: int = 2
     cpus: int = 2
     mb: int = 192
+    machine: str = "q35"
     append: str = ""
     set: tuple[str, ...] = ()
     cache: int = 0
@@ -166,6 +167,7 @@ _HELP = {
     "nodes": "number of nodes",
     "cpus": "CPUs of each node",
     "mb": "memory of each node, in MiB",
+    "machine": "QEMU's machine; q35,max-ram-below-4g=192M gives node 0 a zone NORMAL above DMA32",
     "append": "words for the kernel's command line",
     "set": "FILE=VALUE: write a value into a file of /proc/sys or /sys before it records",
     "cache": "MiB of file pages, written before the recording",
@@ -347,7 +349,7 @@ def unpacked(kernel: str) -> Path:
 
 def boot(work: Path, root: Path, kernel: Path, guest: Guest) -> None:
     """Run the guest until it powers off."""
-    argv: list[str | Path] = ["qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=multi"]
+    argv: list[str | Path] = ["qemu-system-x86_64", "-machine", guest.machine, "-accel", "tcg,thread=multi"]
     argv += ["-cpu", "max", "-smp", str(guest.cpus * guest.nodes)]
     argv += ["-m", str(guest.nodes * guest.mb)]
     for node in range(guest.nodes):

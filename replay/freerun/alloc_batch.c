@@ -12,6 +12,8 @@ struct taken_batch {
 	bool open;       /* open to further requests */
 };
 
+enum { LOOK_AT = 4096 }; /* most batches that one search for unused pages looks at */
+
 /* The open batch of one CPU's requests for one migratetype. */
 struct open_batch {
 	uint64_t last_ts;
@@ -25,6 +27,8 @@ struct alloc_batches {
 	uint64_t gap_ns;
 	struct taken_batch *of;  /* [frame >> order] */
 	struct open_batch *open; /* [cpu][migratetype] */
+	uint64_t *used;          /* [frame / 64] a bit for each requested page of a batch */
+	frame_nr *hand;          /* [zone] where the next search for unused pages begins */
 };
 
 int alloc_batches_new(struct alloc_batches **out, const struct model *m,
@@ -39,7 +43,9 @@ int alloc_batches_new(struct alloc_batches **out, const struct model *m,
 	*u = (struct alloc_batches){.order = batch->order, .gap_ns = batch->gap_ns};
 	u->of = calloc((m->nr_frames >> u->order) + 1, sizeof(*u->of));
 	u->open = calloc(nr_open, sizeof(*u->open));
-	if (!u->of || !u->open) {
+	u->used = calloc(m->nr_frames / 64 + 1, sizeof(*u->used));
+	u->hand = calloc((size_t)m->nr_zones, sizeof(*u->hand));
+	if (!u->of || !u->open || !u->used || !u->hand) {
 		alloc_batches_free(u);
 		return fail(err, ENOMEM, "no memory for the alloc_batches of %u page frames",
 			    m->nr_frames);
@@ -56,12 +62,24 @@ void alloc_batches_free(struct alloc_batches *u)
 		return;
 	free(u->of);
 	free(u->open);
+	free(u->used);
+	free(u->hand);
 	free(u);
 }
 
 static struct taken_batch *batch_of(const struct alloc_batches *u, frame_nr page)
 {
 	return &u->of[page >> u->order];
+}
+
+static void flip_used(struct alloc_batches *u, frame_nr page)
+{
+	u->used[page / 64] ^= 1ull << page % 64;
+}
+
+static bool is_used(const struct alloc_batches *u, frame_nr page)
+{
+	return u->used[page / 64] >> page % 64 & 1;
 }
 
 /* Close a batch to further requests. */
@@ -106,6 +124,7 @@ frame_nr alloc_batches_alloc(struct alloc_batches *u, struct model *m, struct re
 	}
 	open->last_ts = m->now.ts;
 	batch_of(u, open->head)->live++;
+	flip_used(u, open->head + open->asked);
 	return open->head + open->asked++;
 }
 
@@ -120,9 +139,67 @@ frame_nr alloc_batches_give_back(struct alloc_batches *u, struct model *m, frame
 	struct taken_batch *batch = batch_of(u, page);
 
 	*order = u->order;
+	flip_used(u, page);
 	if (--batch->live)
 		return NO_FRAME;
 	if (batch->open)
 		close_batch(u, m, &u->open[batch->opener]);
 	return page & ~((1u << u->order) - 1);
+}
+
+int64_t alloc_batches_split(struct alloc_batches *u, struct model *m, frame_nr page)
+{
+	struct taken_batch *batch = batch_of(u, page);
+	frame_nr head = page & ~((1u << u->order) - 1);
+	int64_t freed = 0;
+
+	if (batch->open)
+		close_batch(u, m, &u->open[batch->opener]);
+	for (frame_nr frame = head; frame < head + (1u << u->order); frame++) {
+		block_carve(m, frame, 0);
+		if (is_used(u, frame)) {
+			flip_used(u, frame);
+			continue;
+		}
+		events_free(m->events, &m->now, (int64_t)frame_pfn(m, frame), 0);
+		zone_free(m, frame, 0);
+		freed++;
+	}
+	batch->live = 0;
+	zone_counters(m, frame_zone(m, head))->alloc_batch_split += (uint64_t)freed;
+	return freed;
+}
+
+void alloc_batches_move(struct alloc_batches *u, frame_nr from, frame_nr to)
+{
+	struct taken_batch *old = batch_of(u, from), *moved = batch_of(u, to);
+
+	*moved = *old;
+	*old = (struct taken_batch){0};
+	if (moved->open)
+		u->open[moved->opener].head = to;
+	for (uint32_t i = 0; i < 1u << u->order; i++)
+		if (is_used(u, from + i)) {
+			flip_used(u, from + i);
+			flip_used(u, to + i);
+		}
+}
+
+int64_t alloc_batches_split_some(struct alloc_batches *u, struct model *m, const struct zone *zone,
+				 int64_t pages)
+{
+	frame_nr *hand = &u->hand[zone->number];
+	int64_t freed = 0;
+
+	for (int looked = 0; looked < LOOK_AT && freed < pages; looked++) {
+		const struct taken_batch *batch;
+
+		if (*hand < zone->base || *hand >= zone->end)
+			*hand = zone->base;
+		batch = batch_of(u, *hand);
+		if (batch->live && batch->live < 1u << u->order && !batch->open)
+			freed += alloc_batches_split(u, m, *hand);
+		*hand += 1u << u->order;
+	}
+	return freed;
 }

@@ -20,6 +20,32 @@ static bool is_shared(const void *self, frame_nr page)
 	return serve_is_freed_with_others(self, page);
 }
 
+static bool split(void *self, frame_nr page)
+{
+	struct serve *s = self;
+
+	if (!s->alloc_batches || !alloc_batches_have(s->alloc_batches, page))
+		return false;
+	alloc_batches_split(s->alloc_batches, s->model, page);
+	return true;
+}
+
+static int64_t split_some(void *self, const struct zone *zone, int64_t pages)
+{
+	struct serve *s = self;
+
+	return s->alloc_batches ? alloc_batches_split_some(s->alloc_batches, s->model, zone, pages)
+				: 0;
+}
+
+static void move_batch(void *self, frame_nr from, frame_nr to)
+{
+	struct serve *s = self;
+
+	if (s->alloc_batches && alloc_batches_have(s->alloc_batches, from))
+		alloc_batches_move(s->alloc_batches, from, to);
+}
+
 int serve_init(struct serve *s, struct model *model, struct anomalies anomalies, struct error *err)
 {
 	struct policy *owner = model->policies->owner.alloc_batch;
@@ -36,6 +62,9 @@ int serve_init(struct serve *s, struct model *model, struct anomalies anomalies,
 	if (ret)
 		return ret;
 	s->pages.is_shared = is_shared;
+	s->pages.split = split;
+	s->pages.split_some = split_some;
+	s->pages.move_batch = move_batch;
 	s->pages.self = s;
 	if (model->kernel->coalesced_frees) {
 		s->runs = calloc((size_t)model->nr_cpus, sizeof(*s->runs));

@@ -59,6 +59,7 @@
 	X(sleeping_orders_failed)                                                                  \
 	X(alloc_batches)                                                                           \
 	X(alloc_batch_waste)                                                                       \
+	X(alloc_batch_split)                                                                       \
 	X(thp_local)                                                                               \
 	X(thp_remote)                                                                              \
 	X(thp_below_watermark)                                                                     \

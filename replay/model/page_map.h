@@ -26,7 +26,16 @@ struct page_map {
 	 * Whether a used page of the model is part of a batch or group, which is freed as a whole.
 	 */
 	bool (*is_shared)(const void *self, frame_nr page);
-	const void *self;
+	/*
+	 * Split the batch of a shared page: each used page is then freed by itself, the others are
+	 * free. Returns false if it stays whole. NULL: none can be split.
+	 */
+	bool (*split)(void *self, frame_nr page);
+	/* Split batches of a zone until about so many pages are free. Returns the number. */
+	int64_t (*split_some)(void *self, const struct zone *zone, int64_t pages);
+	/* The block at `from` moves to `to`: so does its batch, if it is one. */
+	void (*move_batch)(void *self, frame_nr from, frame_nr to);
+	void *self;
 };
 
 /* For the frames of a model. -ENOMEM. */

@@ -6,35 +6,77 @@
 #include "min_max.h"
 #include "zone_lock.h"
 
-/* 5.14 to 6.6: free_unref_page_commit with nr_pcp_high and nr_pcp_free. */
-static int overflow_free_factor(const struct model *m, const struct zone *zone, struct pcp *pcp,
-				int order)
+/*
+ * Whether a free of orders 1 to 3 empties the list, as one of a run of such frees: the rules
+ * of 5.18 to 7.3, and of the patches between 6.6 and 6.7. Notes the order of the free.
+ */
+static bool run_drains(const struct model *m, struct pcp *pcp, int order)
 {
-	int high = zone->reclaim_active ? min_int(4 * pcp->batch, pcp->high) : pcp->high;
-	int limit = m->kernel->free_factor_max, drain;
-	bool free_high = m->kernel->free_high == FREE_HIGH_FACTOR && pcp->free_factor &&
-			 order >= 1 && order <= PCP_MAX_ORDER;
+	bool high_order = order >= 1 && order <= PCP_MAX_ORDER;
+	bool again = high_order && pcp->flags & PCP_PREV_FREE_HIGH_ORDER;
+	bool is_long = !(pcp->flags & PCP_FREE_HIGH_BATCH) || pcp->count >= pcp->batch;
 
-	if (free_high)
-		return pcp->count;
-	if (pcp->count < high)
-		return 0;
+	if (high_order)
+		pcp->flags |= PCP_PREV_FREE_HIGH_ORDER;
+	else
+		pcp->flags &= (uint8_t)~PCP_PREV_FREE_HIGH_ORDER;
+	switch ((enum kernel_free_high)m->kernel->free_high) {
+	case FREE_HIGH_NONE:
+		break;
+	case FREE_HIGH_FACTOR:
+		return high_order && pcp->free_factor;
+	case FREE_HIGH_TWICE:
+		return again && pcp->free_factor;
+	case FREE_HIGH_LONG_LIST:
+		return again && pcp->free_factor && is_long;
+	case FREE_HIGH_BATCH:
+		return again && pcp->free_count >= pcp->batch && is_long;
+	case FREE_HIGH_HALF_MIN:
+		return again && pcp->free_count >= pcp->batch + pcp->high_min / 2 && is_long;
+	}
+	return false;
+}
+
+/* nr_pcp_free, 5.14 to 6.6: the pages of an overflow double while nothing is allocated. */
+static int double_overflow(const struct model *m, struct pcp *pcp, int high)
+{
+	int limit = m->kernel->free_factor_max;
+	int drain = pcp->free_factor < 31 && pcp->batch <= INT32_MAX >> pcp->free_factor
+			    ? pcp->batch << pcp->free_factor
+			    : INT32_MAX;
+
 	if (high < pcp->batch)
 		return 1;
-	drain = pcp->free_factor < 31 && pcp->batch <= INT32_MAX >> pcp->free_factor
-			? pcp->batch << pcp->free_factor
-			: INT32_MAX;
 	if (drain < high - pcp->batch && (!limit || pcp->free_factor < limit))
 		pcp->free_factor++;
 	return clamp_int(drain, pcp->batch, high - pcp->batch);
 }
 
-/* nr_pcp_high, 6.8 to 6.18: the count at which this free drains; adapts pcp->high. */
-static int high_auto(const struct model *m, const struct zone *zone, struct pcp *pcp,
+/*
+ * 5.14 to 6.6: free_unref_page_commit with nr_pcp_high. The patch before the one that scales
+ * refills also limits what a run drains.
+ */
+static int overflow_free_factor(const struct model *m, const struct zone *zone, struct pcp *pcp,
+				int order)
+{
+	int high = zone->reclaim_active ? min_int(4 * pcp->batch, pcp->high) : pcp->high;
+
+	if (run_drains(m, pcp, order))
+		return m->kernel->refill_scaling == REFILL_PLAIN
+			       ? pcp->count
+			       : min_int(pcp->count, pcp->batch << m->kernel->pcp_scale_max);
+	return pcp->count < high ? 0 : double_overflow(m, pcp, high);
+}
+
+/*
+ * nr_pcp_high, 6.8 to 6.18: the count at which this free drains; adapts pcp->high. `freed`: pages
+ * freed in a row.
+ */
+static int high_auto(const struct model *m, const struct zone *zone, struct pcp *pcp, int freed,
 		     bool free_high)
 {
 	int high = pcp->high = clamp_int(pcp->high, pcp->high_min, pcp->high_max);
-	int shrunk = max_int(high - max_int(pcp->free_count, pcp->batch), pcp->high_min);
+	int shrunk = max_int(high - max_int(freed, pcp->batch), pcp->high_min);
 
 	if (!high)
 		return 0;
@@ -52,37 +94,30 @@ static int high_auto(const struct model *m, const struct zone *zone, struct pcp 
 		pcp->high = shrunk;
 		return max_int(pcp->count, pcp->high_min);
 	}
-	if (pcp->count >= high && pcp->high < pcp->free_count + pcp->batch)
-		pcp->high = clamp_int(pcp->free_count + pcp->batch, pcp->high_min, pcp->high_max);
+	if (pcp->count >= high && pcp->high < freed + pcp->batch)
+		pcp->high = clamp_int(freed + pcp->batch, pcp->high_min, pcp->high_max);
 	return high;
 }
 
-/* 6.8 to 6.18: free_unref_page_commit with nr_pcp_free. */
+/* 6.8 to 6.18: free_unref_page_commit with nr_pcp_free. Before free_count there was free_factor. */
 static int overflow_auto(const struct model *m, const struct zone *zone, struct pcp *pcp, int order)
 {
-	bool high_order = order >= 1 && order <= PCP_MAX_ORDER;
-	int wanted = pcp->batch, high;
-	bool free_high;
+	bool counts = m->kernel->free_count, free_high = run_drains(m, pcp, order);
+	int freed, high;
 
-	if (m->kernel->free_high == FREE_HIGH_HALF_MIN)
-		wanted += pcp->high_min / 2;
-	free_high = high_order && pcp->free_count >= wanted &&
-		    pcp->flags & PCP_PREV_FREE_HIGH_ORDER &&
-		    (!(pcp->flags & PCP_FREE_HIGH_BATCH) || pcp->count >= pcp->batch);
-	if (high_order)
-		pcp->flags |= PCP_PREV_FREE_HIGH_ORDER;
-	else
-		pcp->flags &= (uint8_t)~PCP_PREV_FREE_HIGH_ORDER;
-	if (pcp->free_count < pcp->batch << m->kernel->pcp_scale_max)
+	if (counts && pcp->free_count < pcp->batch << m->kernel->pcp_scale_max)
 		pcp->free_count += 1 << order;
-	high = high_auto(m, zone, pcp, free_high);
+	freed = counts ? pcp->free_count : pcp->batch << pcp->free_factor;
+	high = high_auto(m, zone, pcp, freed, free_high);
 	if (pcp->count < high)
 		return 0;
 	if (free_high)
 		return min_int(pcp->count, pcp->batch << m->kernel->pcp_scale_max);
+	if (!counts)
+		return double_overflow(m, pcp, high);
 	if (high < pcp->batch)
 		return 1;
-	return clamp_int(pcp->free_count, pcp->batch, high - pcp->batch);
+	return clamp_int(freed, pcp->batch, high - pcp->batch);
 }
 
 /* pcp_overflow(), inline in pcp_free(): every free of a free run passes here. */

@@ -68,17 +68,26 @@ static int refill_of(int batch, int order)
 	return batch > 1 ? max_int(batch >> order, 2) : batch;
 }
 
-/* nr_pcp_alloc, 6.8 to 6.18. */
-static int refill_auto(const struct model *m, const struct zone *zone, struct pcp *pcp, int order)
+/* Whether refills of an order double while nothing is freed. */
+static bool refill_doubles(const struct model *m, int order)
 {
-	int high = pcp->high = clamp_int(pcp->high, pcp->high_min, pcp->high_max);
-	int batch = order ? pcp->batch : pcp->batch << pcp->alloc_factor;
+	return m->kernel->refill_scaling > (order ? REFILL_ORDER_0 : REFILL_PLAIN);
+}
 
+/* nr_pcp_alloc, 6.8 to 6.18; with PCPs of one size as in the series of that rule. */
+static int refill_scaled(const struct model *m, const struct zone *zone, struct pcp *pcp, int order)
+{
+	bool tuned = m->kernel->pcp_tuning == PCP_AUTO, doubles = refill_doubles(m, order);
+	int batch = doubles ? pcp->batch << pcp->alloc_factor : pcp->batch, high;
+
+	if (tuned)
+		pcp->high = clamp_int(pcp->high, pcp->high_min, pcp->high_max);
+	high = pcp->high;
 	if (high < pcp->batch)
 		return 1;
-	if (pcp->high_min != pcp->high_max && !zone->below_high)
+	if (tuned && pcp->high_min != pcp->high_max && !zone->below_high)
 		high = pcp->high = min_int(high + batch, pcp->high_max);
-	if (!order) {
+	if (doubles) {
 		int cap = max_int(high - pcp->count - pcp->batch, pcp->batch);
 
 		if (batch <= cap && pcp->alloc_factor < m->kernel->pcp_scale_max)
@@ -90,8 +99,8 @@ static int refill_auto(const struct model *m, const struct zone *zone, struct pc
 
 int pcp_refill_most(const struct model *m, const struct pcp *pcp, int order)
 {
-	if (m->kernel->pcp_tuning == PCP_AUTO && !order)
-		return max_int(pcp->batch, 1) << m->kernel->pcp_scale_max;
+	if (refill_doubles(m, order))
+		return refill_of(max_int(pcp->batch, 1) << m->kernel->pcp_scale_max, order);
 	return max_int(refill_of(pcp->batch, order), 1);
 }
 
@@ -99,13 +108,15 @@ int pcp_refill_size(const struct model *m, const struct zone *zone, struct pcp *
 {
 	switch ((enum kernel_pcp_tuning)m->kernel->pcp_tuning) {
 	case PCP_FIXED:
-		break;
+		return pcp->batch;
 	case PCP_FREE_FACTOR:
-		return refill_of(pcp->batch, order);
+		if (m->kernel->refill_scaling == REFILL_PLAIN)
+			return refill_of(pcp->batch, order);
+		break;
 	case PCP_AUTO:
-		return refill_auto(m, zone, pcp, order);
+		break;
 	}
-	return pcp->batch;
+	return refill_scaled(m, zone, pcp, order);
 }
 
 int pcp_decay(const struct model *m, struct pcp *pcp)

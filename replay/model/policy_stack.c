@@ -323,12 +323,19 @@ bool policy_stack_feedback(const struct policy_stack *stack, int n, const struct
 
 void policy_stack_edit(struct policy_stack *stack, struct kernel *row)
 {
+	struct policy *owner = stack->owner.alloc_batch;
+	struct alloc_batch batch;
 	struct kernel before;
 
 #define EDIT(choice) stack->owner.choice->ops->choice(stack->owner.choice, row);
 	EDIT(fallback_family)
 	before = *row;
 	EDIT(pcp_tuning)
+	owner->ops->alloc_batch(owner, &batch);
+	if (batch.scales_refills && row->refill_scaling == REFILL_ORDER_0)
+		row->refill_scaling = REFILL_ALL;
+	if (batch.keeps_frees)
+		row->free_high = FREE_HIGH_NONE;
 	stack->changes_pcps = !kernel_rules_same(&before, row);
 	EDIT(reserve)
 	EDIT(kswapd_rules)

@@ -17,33 +17,63 @@
 #include "policy_stack.h"
 
 enum { MODE_ROW, MODE_FIXED, MODE_AUTO };
+enum { PROFILE_OWN, PROFILE_PAPER };
 enum { UNSET = -1, SCALE_MAX_DEFAULT = 5 };
 
+/*
+ * Of the machine that the authors of the tuning measured on: 112 CPUs and 128 GB per node. A list
+ * of one size has the low watermark's share of a CPU; the tuned one at most 1/8 of the memory's.
+ */
+enum { PAPER_HIGH_MIN = 367, PAPER_HIGH_MAX = 37449 };
+
 struct pcp_policy {
-	int64_t mode, high_min, high_max, batch, scale_max, fraction, tick_ms;
+	int64_t mode, series, profile, high_min, high_max, batch, scale_max, fraction, tick_ms;
 	bool new_tuning; /* the rules of tuning differ from those of the run's row */
 };
 
+/* The rules of PCPs after a patch of the series that was merged for 6.7, on top of 6.6. */
+struct step {
+	uint8_t pcp_tuning, free_high, free_factor_max, refill_scaling, decay;
+	bool below_high, free_count;
+};
+
+enum { SERIES_NONE, SERIES_BASE, SERIES_1, SERIES_3, SERIES_5, SERIES_7, SERIES_9 };
+
+static const struct step series[] = {
+	[SERIES_BASE] = {PCP_FREE_FACTOR, FREE_HIGH_FACTOR, 0, REFILL_PLAIN, DECAY_NONE},
+	[SERIES_1] = {PCP_FREE_FACTOR, FREE_HIGH_TWICE, 0, REFILL_PLAIN, DECAY_NONE},
+	[SERIES_3] = {PCP_FREE_FACTOR, FREE_HIGH_LONG_LIST, 0, REFILL_PLAIN, DECAY_NONE},
+	[SERIES_5] = {PCP_FREE_FACTOR, FREE_HIGH_LONG_LIST, SCALE_MAX_DEFAULT, REFILL_ORDER_0,
+		      DECAY_NONE},
+	[SERIES_7] = {PCP_AUTO, FREE_HIGH_LONG_LIST, SCALE_MAX_DEFAULT, REFILL_ORDER_0,
+		      DECAY_AT_ONCE},
+	[SERIES_9] = {PCP_AUTO, FREE_HIGH_BATCH, 0, REFILL_ORDER_0, DECAY_AT_ONCE, true, true},
+};
+
+static void take_step(struct kernel *row, const struct step *step)
+{
+	row->pcp_tuning = step->pcp_tuning;
+	row->free_high = step->free_high;
+	row->free_factor_max = step->free_factor_max;
+	row->refill_scaling = step->refill_scaling;
+	row->decay = step->decay;
+	row->below_high = step->below_high;
+	row->free_count = step->free_count;
+}
+
 static void make_fixed(struct kernel *row)
 {
-	if (row->pcp_tuning != PCP_AUTO)
-		return;
-	row->pcp_tuning = PCP_FREE_FACTOR;
-	row->free_high = FREE_HIGH_FACTOR;
-	row->below_high = false;
-	row->decay = DECAY_NONE;
+	if (row->pcp_tuning == PCP_AUTO)
+		take_step(row, &series[SERIES_BASE]);
 }
 
 static void make_auto(struct kernel *row)
 {
 	if (row->pcp_tuning == PCP_AUTO)
 		return;
-	row->pcp_tuning = PCP_AUTO;
-	row->below_high = true;
+	take_step(row, &series[SERIES_9]);
 	row->decay = DECAY_PIECES;
 	row->pcp_scale_max = SCALE_MAX_DEFAULT;
-	if (row->free_high == FREE_HIGH_FACTOR)
-		row->free_high = FREE_HIGH_BATCH;
 }
 
 static void pcp_pcp_tuning(struct policy *self, struct kernel *row)
@@ -55,6 +85,10 @@ static void pcp_pcp_tuning(struct policy *self, struct kernel *row)
 		make_fixed(row);
 	if (pp->mode == MODE_AUTO)
 		make_auto(row);
+	if (pp->series != SERIES_NONE) {
+		take_step(row, &series[pp->series]);
+		row->pcp_scale_max = SCALE_MAX_DEFAULT;
+	}
 	if (pp->scale_max != UNSET)
 		row->pcp_scale_max = (uint8_t)pp->scale_max;
 	pp->new_tuning = !kernel_rules_same(&before, row);
@@ -78,20 +112,22 @@ static void set_fraction(const struct pcp_policy *pp, const struct model *m,
 static void set_limits(const struct pcp_policy *pp, const struct model *m, const struct zone *zone,
 		       struct pcp *pcp)
 {
-	bool tuned = m->kernel->pcp_tuning == PCP_AUTO;
+	bool tuned = m->kernel->pcp_tuning == PCP_AUTO, is_paper = pp->profile == PROFILE_PAPER;
+	int64_t high_min = is_paper && pp->high_min == UNSET ? PAPER_HIGH_MIN : pp->high_min;
+	int64_t high_max = is_paper && pp->high_max == UNSET ? PAPER_HIGH_MAX : pp->high_max;
 
 	if (pp->fraction != UNSET)
 		set_fraction(pp, m, zone, pcp);
 	if (pp->batch != UNSET)
 		pcp->batch = pp->batch ? (int)pp->batch : 1;
-	if (pp->high_min != UNSET)
-		pcp->high_min = (int)pp->high_min;
-	if (pp->high_min != UNSET && (!tuned || pp->high_max == UNSET))
-		pcp->high = (int)pp->high_min;
+	if (high_min != UNSET)
+		pcp->high_min = (int)high_min;
+	if (high_min != UNSET && (!tuned || high_max == UNSET))
+		pcp->high = (int)high_min;
 	if (!tuned)
 		return;
-	if (pp->high_max != UNSET)
-		pcp->high_max = (int)pp->high_max;
+	if (high_max != UNSET)
+		pcp->high_max = (int)high_max;
 	if (pcp->high_max < pcp->high_min)
 		pcp->high_max = pcp->high_min;
 }
@@ -130,6 +166,8 @@ static void pcp_effect(struct policy *self, const struct model *m, const struct 
 }
 
 static const char *const modes[] = {"row", "fixed", "auto", NULL};
+static const char *const steps[] = {"none", "base", "1", "3", "5", "7", "9", NULL};
+static const char *const profiles[] = {"own", "paper", NULL};
 
 #define PARAM(name, least, most, doc)                                                              \
 	{#name, least, most, UNSET, offsetof(struct pcp_policy, name), NULL, doc}
@@ -137,6 +175,10 @@ static const char *const modes[] = {"row", "fixed", "auto", NULL};
 static const struct policy_param pcp_params[] = {
 	{"mode", MODE_ROW, MODE_AUTO, MODE_ROW, offsetof(struct pcp_policy, mode), modes,
 	 "row: as the kernel row; fixed: one size (up to 6.6); auto: by load (6.7 and later)."},
+	{"series", SERIES_NONE, SERIES_9, SERIES_NONE, offsetof(struct pcp_policy, series), steps,
+	 "Rules after that patch of the series merged for 6.7, V3; base: 6.6. Instead of mode."},
+	{"profile", PROFILE_OWN, PROFILE_PAPER, PROFILE_OWN, offsetof(struct pcp_policy, profile),
+	 profiles, "paper: high_min=367 and high_max=37449, of the authors' machine."},
 	PARAM(high_min, UNSET, 1 << 24, "Pages a PCP may always hold; a fixed one holds no more."),
 	PARAM(high_max, UNSET, 1 << 24, "Pages an auto-tuned list may grow to."),
 	PARAM(batch, UNSET, 1 << 20, "Pages of one refill or drain; 0 counts as 1."),

@@ -169,16 +169,21 @@ static uint32_t free_part_below(struct compaction *c, uint32_t from, uint32_t st
 	return NO_FRAME;
 }
 
+/* `names`: recorded frames of the block's pages. */
 static void move_block_to(struct compaction *c, struct zone *zone, uint32_t from, uint32_t to,
-			  uint32_t name)
+			  const uint32_t *names)
 {
+	struct page_map *pages = c->supply->pages;
 	struct model *m = c->model;
 	int order = m->frames[from].order;
 
 	force_used(m, to, order);
 	zone_mark_live(m, to, order, MIGRATETYPE_MOVABLE);
-	if (name != NO_FRAME)
-		page_map_set(c->supply->pages, name, order, to + 1, true);
+	for (uint32_t i = 0; i < 1u << order; i++)
+		if (names[i] != NO_FRAME)
+			page_map_set(pages, names[i], 0, to + i + 1, true);
+	if (pages->move_batch)
+		pages->move_batch(pages->self, from, to);
 	for (uint32_t i = 0; i < 1u << order; i++)
 		reclaim_supply_moved(c->supply, from + i, to + i);
 	if (m->frames[from].state == FRAME_OLD)
@@ -227,7 +232,7 @@ static bool move_one(struct compaction *c, struct zone *zone, uint32_t from, uin
 	*below = to == NO_FRAME ? start : to;
 	if (to == NO_FRAME)
 		return false;
-	move_block_to(c, zone, from, to, c->supply->pages->names[from - start]);
+	move_block_to(c, zone, from, to, c->supply->pages->names + (from - start));
 	budget->pages -= 1ll << order;
 	return true;
 }
@@ -245,7 +250,9 @@ static bool empty_part(struct compaction *c, struct zone *zone, uint32_t start, 
 
 		next = from + (1u << f->order);
 		if (f->state == FRAME_FREE || !can_move(c, from, budget->goal) ||
-		    !is_named_whole(names + (from - start), f->order) || fails(budget))
+		    !(is_named_whole(names + (from - start), f->order) ||
+		      page_map_is_shared(c->supply->pages, from)) ||
+		    fails(budget))
 			continue;
 		if (!move_one(c, zone, from, start, budget) && next == from + 1)
 			return false;

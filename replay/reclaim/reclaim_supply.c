@@ -155,8 +155,10 @@ static uint32_t place_of_row(const struct reclaim_supply *supply, const struct r
 
 	if (place == NO_FRAME && pages->map[row->frame] == MAP_UNSEEN)
 		place = row->frame;
-	if (place == NO_FRAME || page_map_is_shared(pages, place) ||
-	    place & ((1u << row->order) - 1))
+	if (place == NO_FRAME || place & ((1u << row->order) - 1))
+		return NO_FRAME;
+	if (page_map_is_shared(pages, place) &&
+	    (row->order || !pages->split || !pages->split(pages->self, place)))
 		return NO_FRAME;
 	old = m->frames[place].state == FRAME_OLD;
 	if (!old && m->frames[block_head(m, place)].order < row->order)
@@ -423,6 +425,19 @@ static int64_t take_oldest(struct reclaim_supply *supply, int node, int class_zo
 	return freed;
 }
 
+/* Free pages of batches that nobody uses. Returns the pages freed. */
+static int64_t take_unused(struct reclaim_supply *supply, int node, int class_zone, int64_t pages)
+{
+	const struct page_map *map = supply->pages;
+	const struct model *m = supply->model;
+	int64_t freed = 0;
+
+	for (int i = 0; i < m->nr_zones && map->split_some && freed < pages; i++)
+		if (is_in_class(&m->zones[i], node, class_zone))
+			freed += map->split_some(map->self, &m->zones[i], pages - freed);
+	return freed;
+}
+
 /* The largest zone of a class, or NULL. */
 static struct zone *largest_zone(const struct model *m, int node, int class_zone)
 {
@@ -444,6 +459,8 @@ int64_t reclaim_supply_take(struct reclaim_supply *supply, int node, int class_z
 	if (owed)
 		pay_owed(m, node, class_zone, take_queued(supply, node, class_zone, owed));
 	freed = take_queued(supply, node, class_zone, pages);
+	if (freed < pages)
+		freed += take_unused(supply, node, class_zone, pages - freed);
 	if (freed < pages)
 		freed += take_oldest(supply, node, class_zone, pages - freed);
 	if (freed < pages && zone)

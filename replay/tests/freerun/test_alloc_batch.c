@@ -127,11 +127,73 @@ static void without_a_block_a_page_is_served_by_itself(void)
 	runs_free(&r);
 }
 
+static void a_split_batch_frees_the_pages_that_nobody_uses(void)
+{
+	struct runs r;
+	uint32_t first;
+	int order;
+
+	runs_new(&r);
+	first = ask(&r, 1000, MIGRATETYPE_MOVABLE, &order);
+	ask(&r, 1001, MIGRATETYPE_MOVABLE, &order);
+	ask(&r, 1002, MIGRATETYPE_MOVABLE, &order);
+	give_back(&r, first + 1);
+	check(alloc_batches_split(r.alloc_batches, r.toy.m, first) == 2);
+	check(r.toy.pcp->counters.alloc_batch_split == 2);
+	check(r.toy.pcp->counters.alloc_batch_waste == 1);
+	for (uint32_t i = 0; i < 4; i++)
+		check(!alloc_batches_have(r.alloc_batches, first + i));
+	toy_free_page(&r.toy, first, 0);
+	toy_free_page(&r.toy, first + 2, 0);
+	check(r.toy.pcp->counters.free_pages == 4);
+	check_sound(r.toy.m);
+	/* The run goes on in another block. */
+	ask(&r, 1003, MIGRATETYPE_MOVABLE, &order);
+	check(order == 2);
+	runs_free(&r);
+}
+
+static void unused_pages_come_from_closed_batches(void)
+{
+	struct runs r;
+	uint32_t first, other;
+	int order;
+
+	runs_new(&r);
+	first = ask(&r, 1000, MIGRATETYPE_MOVABLE, &order);
+	other = ask(&r, 9000, MIGRATETYPE_MOVABLE, &order);
+	check(alloc_batches_split_some(r.alloc_batches, r.toy.m, r.toy.zone, 100) == 3);
+	check(!alloc_batches_have(r.alloc_batches, first));
+	check(alloc_batches_have(r.alloc_batches, other));
+	check(alloc_batches_split_some(r.alloc_batches, r.toy.m, r.toy.zone, 100) == 0);
+	runs_free(&r);
+}
+
+static void a_batch_that_moved_is_the_same_batch(void)
+{
+	struct runs r;
+	uint32_t first, to;
+	int order;
+
+	runs_new(&r);
+	first = ask(&r, 1000, MIGRATETYPE_MOVABLE, &order);
+	to = (uint32_t)toy_alloc(&r.toy, 2, 'M');
+	check(to != first);
+	alloc_batches_move(r.alloc_batches, first, to);
+	check(!alloc_batches_have(r.alloc_batches, first));
+	check(ask(&r, 1001, MIGRATETYPE_MOVABLE, &order) == to + 1 && order == -1);
+	check(alloc_batches_split(r.alloc_batches, r.toy.m, to + 1) == 2);
+	runs_free(&r);
+}
+
 int main(void)
 {
 	test(a_run_is_served_from_one_block);
 	test(a_pause_or_another_migratetype_takes_another_block);
 	test(a_batch_goes_back_whole_when_its_last_page_is_freed);
 	test(without_a_block_a_page_is_served_by_itself);
+	test(a_split_batch_frees_the_pages_that_nobody_uses);
+	test(unused_pages_come_from_closed_batches);
+	test(a_batch_that_moved_is_the_same_batch);
 	return check_done();
 }

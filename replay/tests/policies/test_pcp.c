@@ -173,6 +173,12 @@ static void numbers_given_replace_those_of_the_snapshot(void)
 	check(pcp.high_min == 1 << 17 && pcp.high_max == 1 << 17 && pcp.batch == 63);
 	pcp = limited("6.5", "pcp:high_min=700");
 	check(pcp.high == 700);
+	pcp = limited("6.18", "pcp:mode=fixed,profile=paper");
+	check(pcp.high_min == 367);
+	pcp = limited("6.18", "pcp:profile=paper");
+	check(pcp.high_min == 367 && pcp.high_max == 37449);
+	pcp = limited("6.18", "pcp:profile=paper,high_min=500");
+	check(pcp.high_min == 500 && pcp.high_max == 37449);
 }
 
 /* A CPU's list with these pages and this size, in a zone of 4 GiB, after a write to the sysctl. */
@@ -245,6 +251,102 @@ static void a_batch_of_0_drains_page_by_page(void)
 	}
 }
 
+/* Refills and drains of blocks of order 2: as many taken as a list of that size holds, then freed.
+ */
+struct run_of_blocks {
+	uint32_t refills, refill_pages, drains;
+};
+
+static struct run_of_blocks take_and_free(const char *kernel, const char *spec)
+{
+	static const struct wave wave = {4000, 4000, 1, 1, 1};
+	enum { BLOCKS = 900 };
+	struct run_of_blocks got;
+	uint32_t head[BLOCKS];
+	struct kernel row;
+	struct toy t;
+
+	machine_of(&t, kernel, &wave);
+	check(!policy_stack_add(t.policies, spec, NULL));
+	row = *t.m->kernel;
+	policy_stack_edit(t.policies, &row);
+	t.m->kernel = &row;
+	for (int i = 0; i < BLOCKS; i++)
+		head[i] = (uint32_t)toy_alloc(&t, 2, 'M');
+	for (int i = 0; i < BLOCKS; i++)
+		toy_free_page(&t, head[i], 2);
+	got = (struct run_of_blocks){(uint32_t)t.pcp->counters.refills,
+				     (uint32_t)t.pcp->counters.refill_pages,
+				     (uint32_t)t.pcp->counters.drains};
+	toy_free(&t);
+	return got;
+}
+
+static void alloc_batch_lifts_the_rules_of_high_orders(void)
+{
+	struct run_of_blocks kernel = take_and_free("6.12.117", "alloc_batch");
+	struct run_of_blocks scaled = take_and_free("6.12.117", "alloc_batch:refill=scaled");
+	struct run_of_blocks whole = take_and_free("6.12.117", "alloc_batch:free=whole");
+
+	check(kernel.refills == 60 && kernel.refill_pages == 3600); /* 63 >> 2 blocks each */
+	check(scaled.refills == 6); /* 63, 126, 252, 504, 1008, 2016 pages */
+	check(whole.refills == kernel.refills && scaled.drains == kernel.drains);
+	check(kernel.drains && !whole.drains);
+}
+
+static void each_step_of_the_series_changes_its_own_rule(void)
+{
+	struct run_of_blocks base = take_and_free("6.18", "pcp:series=base");
+	struct run_of_blocks row = take_and_free("6.5", "pcp");
+	struct kernel last = tuned("6.5", "pcp:series=9"), merged = tuned("6.8", "pcp");
+	static const struct wave wave = {367, 37449, 25000, 1, 20};
+	struct traffic scaled, plain, grown;
+
+	check(base.refills == row.refills && base.drains == row.drains);
+	check(rows_pcp_equal(&last, &merged) && last.free_count == merged.free_count);
+	check(last.refill_scaling == merged.refill_scaling && last.decay == merged.decay);
+	plain = ride("6.18", "pcp:series=3", &wave);
+	scaled = ride("6.18", "pcp:series=5", &wave);
+	grown = ride("6.18", "pcp:series=7", &wave);
+	check(scaled.locks < plain.locks);          /* patch 5: fewer and larger refills ... */
+	check(scaled.pages > plain.pages * 9 / 10); /* ... of as many pages */
+	check(grown.pages < plain.pages / 2);       /* patch 7: lists that hold the wave */
+	/* One free of order 1 to 3 between others empties the list only before patch 1. */
+	check(tuned("6.18", "pcp:series=base").free_high == FREE_HIGH_FACTOR);
+	check(tuned("6.18", "pcp:series=1").free_high == FREE_HIGH_TWICE);
+	check(tuned("6.18", "pcp:series=3").free_high == FREE_HIGH_LONG_LIST);
+}
+
+/* The drains of frees of orders 0 and 2 in turns: no two of order 2 in a row. */
+static uint64_t drains_of_turns(const char *spec)
+{
+	static const struct wave wave = {4000, 4000, 1, 1, 1};
+	struct kernel row = tuned("6.18", spec);
+	uint64_t drains;
+	struct toy t;
+
+	machine_of(&t, "6.18", &wave);
+	t.m->kernel = &row;
+	t.pcp->free_factor = 1;
+	for (int i = 0; i < 20; i++) {
+		uint32_t page = (uint32_t)toy_alloc(&t, 0, 'M');
+		uint32_t block = (uint32_t)toy_alloc(&t, 2, 'M');
+
+		t.pcp->free_factor = 1;
+		toy_free_page(&t, page, 0);
+		toy_free_page(&t, block, 2);
+	}
+	drains = t.pcp->counters.drains;
+	toy_free(&t);
+	return drains;
+}
+
+static void only_frees_of_high_order_in_a_row_drain_since_patch_1(void)
+{
+	check(drains_of_turns("pcp:series=base") == 20);
+	check(drains_of_turns("pcp:series=1") == 0);
+}
+
 int main(void)
 {
 	test(published_waves_have_the_traffic_of_the_kernel);
@@ -253,5 +355,8 @@ int main(void)
 	test(a_tuned_high_stays_within_the_limits_of_the_sysctl);
 	test(tick_ms_sets_the_tick_of_the_run);
 	test(a_batch_of_0_drains_page_by_page);
+	test(alloc_batch_lifts_the_rules_of_high_orders);
+	test(each_step_of_the_series_changes_its_own_rule);
+	test(only_frees_of_high_order_in_a_row_drain_since_patch_1);
 	return check_done();
 }
