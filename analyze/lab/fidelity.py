@@ -57,7 +57,8 @@ class Load:
     def command(self, build: Path, files: str) -> list[str]:
         if self.name == "compile":
             return [sys.executable, str(HERE / "compile.py"), str(self.seconds), str(build)]
-        return [str(build / "analyze/load"), self.name, str(self.seconds), files]
+        role = {"extfrag": "mixed"}.get(self.name, self.name)  # its name before there was another
+        return program.load(role, self.seconds, files, build)
 
 
 LOADS = (

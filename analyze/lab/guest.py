@@ -8,7 +8,7 @@
              [--pause S] [--events SET] [--locks]
 
 Boots a kernel of Debian's archive (or of a directory that its packages were unpacked into) in
-QEMU, without KVM, runs a load of load.c in it under `pagetape record`, with snapshots at
+QEMU, without KVM, runs a load of pagetape-load in it under `pagetape record`, with snapshots at
 both ends, and makes the tape on this machine. The guest has one disk for the load's files and
 one for swap. It uses the Python, pagetape and libraries of this machine. It boots in about half
 a minute. Needs qemu-system-x86_64, mke2fs, debugfs, cpio, a static busybox
@@ -39,8 +39,6 @@ from typing import Any
 import program
 from kernel_package import Archive, cache_directory, image
 
-HERE = Path(__file__).parent
-
 # Modules in load order; some kernels have them built in.
 _MODULES = (
     "virtio_ring",
@@ -64,7 +62,6 @@ _NEEDED = {
     "debugfs": "e2fsprogs",
     "cpio": "cpio",
     "busybox": "busybox-static",
-    "cc": "gcc",
 }
 
 _INIT = """#!/bin/busybox sh
@@ -162,7 +159,7 @@ class Guest:
 
 _HELP = {
     "kernel": "a release in Debian's archive, * for the newest, or a directory with its packages",
-    "load": "loads of load.c, joined by +",
+    "load": "loads of pagetape-load, joined by +, and its options",
     "seconds": "duration of the load, in s",
     "nodes": "number of nodes",
     "cpus": "CPUs of each node",
@@ -268,8 +265,6 @@ def make_root(work: Path) -> Path:
     for path in {*program, *_libraries([program[0], *binaries])}:
         _place(path, root)
     shutil.copy(_busybox(), root / "bin/busybox")
-    load = [HERE / "load.c", HERE / "load_roles.c"]
-    _run("cc", "-O2", "-std=gnu11", "-static", "-o", root / "bin/load", *load)
     disk = make_disk(work / "root.disk", 2048, root)
     shutil.rmtree(root)
     return disk
@@ -287,7 +282,8 @@ def script(guest: Guest) -> str:
     steps = [_JOIN] if guest.group else []
     if guest.pause:
         steps.append(_PAUSE.format(seconds=guest.pause))
-    load = f"load {shlex.quote(guest.load)} {guest.seconds} /data/files"
+    words = ["pagetape-load", *guest.load.split(), "--seconds", str(guest.seconds)]
+    load = f"{sysconfig.get_path('purelib')}/pagetape/{shlex.join(words)} --dir /data/files"
     steps.append(_LOCKS.format(load=load) if guest.locks else f"exec {load}")
     return _GUEST.format(
         site=sysconfig.get_path("purelib"),

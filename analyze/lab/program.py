@@ -15,6 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
+LOAD = "collector/pagetape-load"  # in a build directory
 
 
 def parser(doc: str | None) -> argparse.ArgumentParser:
@@ -43,6 +44,11 @@ def give(result: Any) -> None:
 def run_pagetape(*words: object) -> None:
     """Run a command of pagetape; what it prints goes to stderr. CalledProcessError if it fails."""
     subprocess.run([BIN / "pagetape", *map(str, words)], check=True, stdout=sys.stderr)
+
+
+def load(name: str, seconds: float, files: str | Path, build: Path) -> list[str]:
+    """The command of a load, whose files are in a directory of its own below `files`."""
+    return [str(build / LOAD), name, f"--seconds={seconds}", f"--dir={files}"]
 
 
 def failed(error: subprocess.CalledProcessError) -> str:

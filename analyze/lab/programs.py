@@ -90,7 +90,7 @@ def hogging(left_mib: int, build: Path = BUILD) -> Iterator[None]:
     if not left_mib:
         yield
         return
-    command = [build / "analyze/load", "hog", str(left_mib)]
+    command = [build / program.LOAD, "hog", str(left_mib)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as hog:
         try:
             assert hog.stdout

@@ -4,7 +4,7 @@
 
     snapshots.py [--before DIR] [--count N] [--load NAME]...
 
-Records a second of each load N times. Beside the loads of analyze/lab/load.c there is `fragment`:
+Records a second of each load N times. Beside loads of pagetape-load there is `fragment`:
 between the two snapshots of such a recording, half of the available memory becomes free pages that
 cannot merge. Counts the exact starts and ends, and the reasons of the others.
 
@@ -73,7 +73,7 @@ def _process(*command: object) -> Iterator[subprocess.Popen[str]]:
         try:
             yield process
         finally:
-            process.kill()
+            process.terminate()
 
 
 def _record(build: Path, load: str, tape: Path) -> None:
@@ -92,14 +92,14 @@ def _record(build: Path, load: str, tape: Path) -> None:
 
 
 def measure(
-    builds: dict[str, Path], load: str, count: int, program_of_loads: Path
+    builds: dict[str, Path], load: str, count: int, build_of_loads: Path
 ) -> dict[str, Found]:
     """The recordings of each build under a load."""
     found = {build: Found() for build in builds}
     with tempfile.TemporaryDirectory(dir="/var/tmp") as directory, ExitStack() as stack:
         if load != FRAGMENT:
             seconds = _LONGEST_S * count * len(builds)
-            stack.enter_context(_process(program_of_loads, load, seconds, directory))
+            stack.enter_context(_process(*program.load(load, seconds, directory, build_of_loads)))
             time.sleep(_SETTLED_S)
         for number in range(count):
             for build, tree in builds.items():
@@ -121,10 +121,7 @@ def main() -> int:
     given = parser.parse_args()
     builds = {"before": given.before} if given.before else {}
     builds["this"] = program.ROOT
-    found = {
-        load: measure(builds, load, given.count, given.build / "analyze/load")
-        for load in given.load or LOADS
-    }
+    found = {load: measure(builds, load, given.count, given.build) for load in given.load or LOADS}
     rows = [
         [build, load, one.recordings, one.exact[0], one.exact[1], "; ".join(one.why)]
         for load, of_builds in found.items()

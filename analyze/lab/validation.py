@@ -25,7 +25,6 @@ from typing import Any
 
 import guest
 import program
-from fidelity import HERE
 from program import BIN, say, table
 from programs import hogging
 
@@ -40,11 +39,6 @@ _SECONDS = 15
 _PAIRS = 3
 _TRIES = 3  # to record in a guest: without KVM, a boot panics now and then
 
-# Every run of a load of load.c gets a directory of its own, and leaves none of its files.
-_IN_DIRECTORY = (
-    'd=$(mktemp -d -p "$3") && "$0" "$1" "$2" "$d"; status=$?; rm -rf "$d"; exit $status'
-)
-
 
 @dataclass(frozen=True)
 class Case:
@@ -52,32 +46,29 @@ class Case:
 
     name: str
     setting: str
-    load: str  # rounds, or a load of load.c
-    pressure_mib: int = _LEFT_MIB  # memory that other processes leave to a load of load.c
+    load: str  # kbuild, whose work is fixed, or a load of the laboratory
+    pressure_mib: int = _LEFT_MIB  # memory that other processes leave to the latter
     pairs: int = _PAIRS
 
     def command(self, build: Path, files: str) -> list[str]:
-        if self.load == "rounds":  # 15 s
-            return [sys.executable, str(HERE / "rounds.py"), "50", "600"]
-        load = [str(build / "analyze/load"), self.load, str(_SECONDS), files]
-        return ["sh", "-c", _IN_DIRECTORY, *load]
+        return program.load(self.load, _SECONDS, files, build)
 
     @property
     def left_mib(self) -> int:
         """Memory that other processes leave to the load; 0: all."""
-        return 0 if self.load == "rounds" else self.pressure_mib
+        return 0 if self.load == "kbuild" else self.pressure_mib
 
 
 CASES = (
-    Case("high-fraction-8", "percpu_pagelist_high_fraction=0,8", "rounds", pairs=5),
-    Case("high-fraction-64", "percpu_pagelist_high_fraction=0,64", "rounds", pairs=5),
-    Case("high-fraction-512", "percpu_pagelist_high_fraction=0,512", "rounds", pairs=5),
-    Case("defrag-mode", "defrag_mode=0,1", "extfrag"),
-    Case("boost", "watermark_boost_factor=15000,0", "extfrag"),
+    Case("high-fraction-8", "percpu_pagelist_high_fraction=0,8", "kbuild", pairs=5),
+    Case("high-fraction-64", "percpu_pagelist_high_fraction=0,64", "kbuild", pairs=5),
+    Case("high-fraction-512", "percpu_pagelist_high_fraction=0,512", "kbuild", pairs=5),
+    Case("defrag-mode", "defrag_mode=0,1", "mixed"),
+    Case("boost", "watermark_boost_factor=15000,0", "mixed"),
     # With their higher marks, less memory counts as available, and too little ends the run.
-    Case("scale", "watermark_scale_factor=10,100", "extfrag", 2000),
-    Case("min-free", "min_free_kbytes=67584,270336", "extfrag", 1600),
-    Case("proactiveness", "compaction_proactiveness=20,80", "extfrag"),
+    Case("scale", "watermark_scale_factor=10,100", "mixed", 2000),
+    Case("min-free", "min_free_kbytes=67584,270336", "mixed", 1600),
+    Case("proactiveness", "compaction_proactiveness=20,80", "mixed"),
 )
 
 
@@ -155,7 +146,7 @@ def record(case: Case, build: Path, work: Path, options: list[str]) -> None:
     shutil.rmtree(out, ignore_errors=True)
     with TemporaryDirectory(dir=work, prefix="files-") as files, hogging(build, case.left_mib):
         argv = [str(BIN / "pagetape"), "ab", "--set", case.setting, "-o", str(out), *options]
-        argv += ["--warm-up", "all" if case.load == "rounds" else "first"]
+        argv += ["--warm-up", "all" if case.load == "kbuild" else "first"]
         argv += ["--", *case.command(build.absolute(), files)]
         done = subprocess.run(argv, stdout=sys.stderr, stderr=subprocess.PIPE, text=True)
     sys.stderr.write(done.stderr)

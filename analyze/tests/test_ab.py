@@ -339,6 +339,12 @@ def test_tapes_are_predicted_again(
     assert found["switch"] == "vm.percpu_pagelist_high_fraction" and len(found["runs"]) == 4
     by_name = {(metric["metric"], metric["from"]): metric for metric in found["metrics"]}
     assert {name for name, _ in by_name} >= {"allocs", "pages taken under the zone lock"}
+    per = by_name["pages taken under the zone lock, per 1000 allocs", "A"]["recorded"]["B"]
+    taken, allocs = (
+        by_name[name, "A"]["recorded"]["B"]["values"]
+        for name in ("pages taken under the zone lock", "allocs")
+    )
+    assert per["values"] == [1000 * n / of for n, of in zip(taken, allocs, strict=True)]
     drained = by_name["pages drained to the zone", "A"]
     assert drained["live"] == 1 and not drained["live_shown"]
     assert drained["low"] <= drained["predicted"] <= drained["high"]

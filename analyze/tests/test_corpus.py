@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 _LAB = Path(__file__).parents[1] / "lab"
-_LOAD = Path(__file__).parents[2] / "build/release/analyze/load"
+_LOAD = program.ROOT / "build/release" / program.LOAD
 _MATRIX = corpus.Matrix.read(corpus.MATRIX)
 
 
@@ -203,8 +203,8 @@ def test_missing_programs_are_one_line(tmp_path: Path) -> None:
     found = _corpus("record", tmp_path / "tapes", path=str(tmp_path))
     assert found.returncode == 1
     assert found.stderr == (
-        "corpus: qemu-system-x86_64, mke2fs, debugfs, cpio, busybox, cc: not found"
-        " (install qemu-system-x86 e2fsprogs cpio busybox-static gcc)\n"
+        "corpus: qemu-system-x86_64, mke2fs, debugfs, cpio, busybox: not found"
+        " (install qemu-system-x86 e2fsprogs cpio busybox-static)\n"
     )
     assert not (tmp_path / "tapes").exists()
 
@@ -313,13 +313,15 @@ def test_a_directory_without_a_kernel(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["files+slab", "sockets+forks", "tmpfs+thp"])
 def test_loads_run_beside_each_other(name: str, tmp_path: Path) -> None:
-    subprocess.run([_LOAD, name, "0.2", tmp_path], check=True, timeout=60)
+    size = ["--memory", "64", "--seconds", "0.2", "--dir", tmp_path]
+    subprocess.run([_LOAD, name, *size], check=True, timeout=60)
+    assert not list(tmp_path.iterdir())
 
 
-def test_a_load_of_no_name(tmp_path: Path) -> None:
-    found = subprocess.run([_LOAD, "slab+none", "5", tmp_path], capture_output=True, text=True)
+def test_a_load_of_no_name() -> None:
+    found = subprocess.run([_LOAD, "slab+none"], capture_output=True, text=True)
     assert found.returncode == 2
-    assert found.stderr == "load: no load named 'none'\n"
+    assert found.stderr.startswith("pagetape load: no load named 'none'; there are fioscale")
 
 
 # The tables

@@ -136,6 +136,16 @@ static unsigned long number_of(const char *option, const char *text, unsigned lo
 	return number;
 }
 
+static double seconds_of(const char *text)
+{
+	char *end;
+	double seconds = strtod(text, &end);
+
+	if (*end || end == text || !(seconds >= 0.1 && seconds <= 1e6))
+		refuse(2, "--seconds: '%s' is not a number from 0.1 to 1000000", text);
+	return seconds;
+}
+
 static struct options parse(int argc, char **argv)
 {
 	static const struct option known[] = {
@@ -160,7 +170,7 @@ static struct options parse(int argc, char **argv)
 		if (c == 'm')
 			o.memory = number_of(name, optarg, 16, 1ul << 24) * MIB;
 		else if (c == 's')
-			o.seconds = (double)number_of(name, optarg, 1, 1000000);
+			o.seconds = seconds_of(optarg);
 		else if (c == 'd')
 			o.directory = optarg;
 		else if (c == 'r')
@@ -264,7 +274,7 @@ static int supervise(const struct load *load, const char *name, bool tolerant)
 	bool shows = isatty(STDERR_FILENO), stopped = false;
 	int failed = 0;
 
-	while (reap(&failed, tolerant)) {
+	while (reap(&failed, tolerant || stopped)) {
 		if ((ended || failed) && !stopped) {
 			signal_all(SIGKILL);
 			stopped = true;

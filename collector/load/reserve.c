@@ -150,8 +150,9 @@ static void churn_stacks(struct load *load)
 const struct load_kind reserve_load = {
 	.name = "reserve",
 	.doc = "compile units on tmpfs that swap, beside requests of order 1 (MIGRATE_RESERVE)",
-	.keeps = "units that read, fault and write in a tmpfs of the budget's size, with as much "
-		 "swap; bursts of datagrams of 8 KB over loopback (atomic requests of order 1); "
+	.keeps = "units that fault memory, and read and write in a tmpfs of three quarters of the "
+		 "budget, with swap of its size; bursts of datagrams of 8 KB over loopback (atomic "
+		 "requests of order 1); "
 		 "short-lived processes (stacks)",
 	.leaves_out = "the machine of 2001 and its allocators of small objects; pressure of the "
 		      "whole machine, unless --leave or a small guest makes it. Needs root",

@@ -15,7 +15,8 @@
 
 #include "undo.h"
 
-#define FILE_SIZE 65536ul
+#define FILE_SIZE    65536ul
+#define SOCKET_BYTES 212992ul /* the most that an unread socket holds by default */
 enum { FILES_PER_DIRECTORY = 1024, PIPE_MIB = 800, DESCRIPTORS = 30000, SOCKETS = 500 };
 
 void touch(char *area, size_t size, const struct load *load)
@@ -142,7 +143,7 @@ static void pipes(struct load *load)
 
 static void small_pipes(struct load *load)
 {
-	churn_pipes(load, 64 * MIB);
+	churn_pipes(load, load->memory / 4 < 64 * MIB ? load->memory / 4 : 64 * MIB);
 }
 
 static void file_name(char *name, size_t size, int writer, unsigned int file)
@@ -230,11 +231,12 @@ static void churn_sockets(struct load *load)
 {
 	static char buf[FILE_SIZE];
 	static int sockets[SOCKETS][2];
+	int most = (int)(load->memory / 5 * 2 / SOCKET_BYTES);
 
 	while (!over(load)) {
 		int nr = 0;
 
-		for (; nr < SOCKETS && !over(load); nr++) {
+		for (; nr < SOCKETS && nr < most && !over(load); nr++) {
 			size_t size = 512ul << rand_r(&load->seed) % 8;
 
 			if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets[nr]))
@@ -407,6 +409,14 @@ static void split_huge(struct load *load)
 	}
 }
 
+/* The recorder has to keep up. */
+static void be_nice(struct load *load)
+{
+	(void)load;
+	if (nice(5) < 0)
+		die("nice");
+}
+
 const struct load_kind extfrag_load = {
 	.name = "extfrag",
 	.doc = "kernel memory that cannot be moved, against page cache",
@@ -418,9 +428,10 @@ const struct load_kind extfrag_load = {
 		  {read_files, "reader", 2},
 		  {churn_entries, "entries", 1},
 		  {churn_descriptors, "files", 1},
-		  {churn_sockets, "sockets", 2},
+		  {churn_sockets, "sockets", 1},
 		  {small_pipes, "pipes", 1},
 		  {churn_processes, "processes", 1}},
+	.prepare = be_nice,
 	.disk = 150,
 };
 
@@ -439,7 +450,8 @@ const struct load_kind lab_loads[] = {
 		   {churn_entries},
 		   {churn_processes},
 		   {churn_huge},
-		   {small_pipes}}},
+		   {small_pipes}},
+	 .prepare = be_nice},
 	/* More memory than there is: it swaps. */
 	{.name = "pressure",
 	 .roles = {{write_files, NULL, 2},

@@ -127,16 +127,18 @@ static void print_latency(const struct shared *shared, int processes, bool json)
 		}
 }
 
-/* The class of a distance: its rank among the distances, at most 2, as in queries/numa/thp.sql. */
-static int class_of(const struct shared *shared, int distance)
+/* The class of a pair: the rank of its distance among those of the CPUs' node, at most 2, as in
+ * queries/numa/thp.sql. */
+static int class_of(const struct shared *shared, const struct seek_cost *of)
 {
 	int rank = 0;
 
 	for (int i = 0; i < shared->nr_costs; i++) {
-		bool is_new = shared->costs[i].distance < distance;
+		const struct seek_cost *near = &shared->costs[i];
+		bool is_new = near->cpu_node == of->cpu_node && near->distance < of->distance;
 
-		for (int j = 0; j < i; j++)
-			is_new &= shared->costs[j].distance != shared->costs[i].distance;
+		for (const struct seek_cost *c = shared->costs; c < near; c++)
+			is_new &= c->cpu_node != near->cpu_node || c->distance != near->distance;
 		rank += is_new;
 	}
 	return rank < MOST_CLASSES - 1 ? rank : MOST_CLASSES - 1;
@@ -151,7 +153,7 @@ static double mean_cost(const struct shared *shared, int class, bool huge)
 	for (int i = 0; i < shared->nr_costs; i++) {
 		double ns = huge ? shared->costs[i].thp_ns : shared->costs[i].base_ns;
 
-		if (ns > 0 && class_of(shared, shared->costs[i].distance) == class) {
+		if (ns > 0 && class_of(shared, &shared->costs[i]) == class) {
 			sum += ns;
 			nr++;
 		}

@@ -37,6 +37,7 @@ _TOO_FEW = "fewer than two pairs of whole tapes"
 
 # The load itself: shown first, never predicted.
 _LOAD = "allocs"
+_PER_ALLOC = ", per 1000 allocs"  # predicted as the metric itself: a model serves the same requests
 
 
 @dataclass
@@ -167,6 +168,9 @@ class Result:
             for name in names
             if all(name in run for runs in measured.values() for run in runs)
         }
+        if (base := self.switch.per_alloc) in rows:
+            per = {f"{base}{_PER_ALLOC}": rows[base].per_1000(rows[_LOAD])}
+            rows = {_LOAD: rows[_LOAD]} | per | rows
         metrics = []
         predictions = {
             side: self._predicted(tapes[side], self.plan["values"][_OTHER[side]], nr, bar)
@@ -174,7 +178,8 @@ class Result:
         }
         for name, found in rows.items():
             for side in _OTHER:
-                metrics.append(_metric(name, found, side, predictions[side].get(name), withheld))
+                made = predictions[side].get(name.removesuffix(_PER_ALLOC))
+                metrics.append(_metric(name, found, side, made, withheld))
         return {
             "ensemble": nr,
             "lengths_s": {

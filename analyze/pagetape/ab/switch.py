@@ -38,6 +38,7 @@ class Switch:
     settle_s: float = 0  # from a write until its own effects are over
     follows: str | None = None  # a file that the kernel may change with the setting
     note: str = ""  # what else a write does
+    per_alloc: str | None = None  # the metric that is also compared per allocation
 
     def check(self, value: str, memory_kb: int) -> str:
         """The value as the kernel shows it; raises ValueError with the reason for a bad one."""
@@ -92,6 +93,7 @@ SWITCHES = (
         range(_MOST + 1),
         policy="pcp:percpu_pagelist_high_fraction={value}",
         gap=range(1, 8),
+        per_alloc="pages taken under the zone lock",
     ),
     Switch(
         "vm.defrag_mode",

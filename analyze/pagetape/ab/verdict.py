@@ -57,6 +57,13 @@ class Recorded:
     a: Sequence[float]
     b: Sequence[float]
 
+    def per_1000(self, others: "Recorded") -> "Recorded":
+        """The values of each run, per 1000 of another metric of that run."""
+        sides = ((self.a, others.a), (self.b, others.b))
+        return Recorded(
+            *([1000 * n / max(of, 1) for n, of in zip(*side, strict=True)] for side in sides)
+        )
+
     def ratio(self, source: str) -> Ratio:
         """The live ratio as seen from the tapes of one side: the other side / this one."""
         return live_ratio(self.a, self.b) if source == "A" else live_ratio(self.b, self.a)

@@ -41,7 +41,7 @@ def _say(loads: list[dict[str, str]]) -> None:
     help="Memory of all its processes.  [default: a quarter of the available memory, at most 4096]",
 )
 @click.option(
-    "--seconds", type=click.IntRange(1, 1_000_000), metavar="S", help="Duration.  [default: 60]"
+    "--seconds", type=click.FloatRange(0.1, 1e6), metavar="S", help="Duration.  [default: 60]"
 )
 @click.option(
     "--dir",
@@ -93,7 +93,9 @@ def command(name: str | None, clean: bool, as_json: bool, **given: Any) -> None:
     set_here = [f"--{key}={value}" for key, value in values.items() if value is not None]
     if name is None and not clean:
         if set_here:
-            raise click.UsageError(f"{set_here[0]} needs the NAME of a load; `pagetape load` lists them")
+            raise click.UsageError(
+                f"{set_here[0]} needs the NAME of a load; `pagetape load` lists them"
+            )
         loads = _loads()
         if as_json:
             answer.emit({"loads": loads})

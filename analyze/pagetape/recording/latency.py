@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Latencies that the recorded command measured itself: lines of $PAGETAPE_SAMPLES.
 
-A line is NAME,TS,NS,CPU,NODE,ORDER,FLAGS: the columns of the table `sample_latency`, where CPU, NODE
+A line is NAME,TS,NS,CPU,NODE,ORDER,FLAGS, the columns of the table `sample_latency`. CPU, NODE
 and ORDER may be empty.
 """
 
