@@ -83,6 +83,7 @@ busybox mount -t ext4 /dev/vdb /data
 busybox mkswap /dev/vdc >/dev/null
 busybox swapon /dev/vdc
 busybox mkdir /data/files
+busybox ifconfig lo up
 {settings}
 {group}
 busybox dd if=/dev/zero of=/data/cache bs=1M count={cache} 2>/dev/null
