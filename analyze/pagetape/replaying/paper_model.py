@@ -168,7 +168,7 @@ def _compared(
     kind = interval.kind_of(played.kind, played.mode)
     own = interval.interval(metric, unit, values[0], kind)
     paired = interval.paired(metric, unit, zip(*values, strict=True), played.kind, played.mode)
-    ratio = interval.ratio(metric, *values, kind)
+    ratio = interval.paired_ratio(metric, *values, played.kind)
     scale = how.get("scale", 1) / (played.cpu_ns or 1) ** (1 if how.get("share") else 0)
     if figure.form == "value":
         value, low, high = (one * scale for one in (own.median, own.low, own.high))
