@@ -36,6 +36,9 @@ NEVER_PUBLISHED = "never published"  # source of the rows that no paper has
 
 _KEYS = ("table", "row", "column", "machine")
 
+# A tape that does not name its kernel has the features of the newest one: no column's rules.
+_KNOWN = "m.kernel_row IS NOT NULL"
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -201,7 +204,7 @@ def _cell(
     value: float | str
     if lack is not None:
         value = lack
-    elif "when" in keys and not known[keys["when"]]:
+    elif "when" in keys and not (known[keys["when"]] and known[_KNOWN]):
         value = NOT_THIS_KERNEL
     else:
         value = _value(figure, found)
@@ -235,9 +238,7 @@ def _conditions(paper: Paper, tape: Tape) -> dict[str, bool | None]:
         wanted += [figure.keys["when"]] if "when" in figure.keys else []
         wanted += [remark[0]] if isinstance(remark, list) else []
         wanted += [figure.keys["note"][0]] if "note" in figure.keys else []
-    wanted = list(dict.fromkeys(wanted))
-    if not wanted:
-        return {}
+    wanted = list(dict.fromkeys([_KNOWN, *wanted]))
     columns = ", ".join(f"({sql}) AS c{i}" for i, sql in enumerate(wanted))
     with Database([tape]) as db:
         question = _question(f"paper.{paper.name}", f"SELECT {columns} FROM machine AS m")

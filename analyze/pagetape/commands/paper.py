@@ -213,5 +213,5 @@ def table_text(name: str, rows: Sequence[dict[str, Any]], wide: bool) -> list[st
 
     machines = dict.fromkeys(row["machine"] for row in rows if row["machine"])
     columns, lines = printed(rows)
-    head = f"{name} ({'; '.join(machines)})" if machines else name
+    head = f"{name} ({', '.join(machines)})" if len(machines) == 1 else name
     return [head, terminal.table(columns, lines, wide=wide)]

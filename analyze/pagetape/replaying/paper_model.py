@@ -292,37 +292,31 @@ def _row(
 
 
 def printed(found: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
-    """Rows of one table for people: columns, and lines with a row's name where it changes."""
-    columns = ["row", "column", "published", "unit", "of base", "recorded", "modelled", "of base"]
-    columns += ["verdict", "remark"]
+    """Rows of one table for people: columns, and lines with a row's name where it changes. Columns
+    that say nothing are left out."""
+    columns = ["row", "machine", "column", "published", "unit", "of base"]
+    columns += ["recorded", "modelled", "of base", "verdict", "remark"]
+    several = len({row["machine"] for row in found}) > 1
     lines, last = [], ("", "")
     for row in found:
         name = row["row"], row["machine"]
         model = _number(row["modelled"])
         if row["low"] is not None and row["low"] != row["high"]:
             model += f" [{_number(row['low'])} to {_number(row['high'])}]"
-        share = row["ratio"] and row["ratio"]["value"]
-        lines.append(
-            [
-                row["row"] if name != last else "",
-                row["column"],
-                row["value"] or "-",
-                row["unit"],
-                _percent(row["published_ratio"]),
-                _number(row["recorded"]),
-                model,
-                _percent(share),
-                row["verdict"] or "",
-                row["remark"] or "",
-            ]
-        )
+        line = [*(name if name != last else ("", "")), row["column"], row["value"], row["unit"]]
+        line += [_percent(row["published_ratio"]), _number(row["recorded"]), model]
+        line += [_percent(row["ratio"] and row["ratio"]["value"])]
+        lines.append([*line, row["verdict"] or "", row["remark"] or ""])
         last = name
-    used = [i for i in range(len(columns)) if i in (0, 1, 2) or any(line[i] for line in lines)]
+    used = [i for i, _ in enumerate(columns) if any(line[i] for line in lines)]
+    used = [i for i in used if several or i != 1]
     return [columns[i] for i in used], [[line[i] for i in used] for line in lines]
 
 
 def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.3g} %"
+    if share is None:
+        return ""
+    return f"{100 * share:,.0f} %" if share >= 10 else f"{100 * share:.3g} %"
 
 
 def _number(value: float | str) -> str:
