@@ -24,6 +24,7 @@ from pagetape.archive.policy import Policy
 from pagetape.archive.ship import Limits, Shipper
 from pagetape.archive.store import Store, StoreError, open_store
 from pagetape.recording import service
+from pagetape.recording.tape_dir import TapeDir
 from pagetape.schemas.tape import TapeError
 from pagetape.tapes import series
 
@@ -119,6 +120,10 @@ def test_finished_tapes_are_shipped_and_others_wait(
     assert [one["tape"] for one in found["tapes"]] == sorted(one["tape"] for one in found["tapes"])
     assert (found["waiting"], found["refused"], found["lost"]) == ([str(busy)], [], 0)
     os.close(lock)
+    recorder = TapeDir(tapes, None)  # of private tapes, which have no spool
+    found = pagetape("ship", tapes, tmp_path / "fleet", "--json").json
+    assert (found["waiting"], found["refused"]) == ([str(busy)], [])
+    recorder.close()
     said = pagetape("ship", tapes, tmp_path / "fleet")
     assert said.status == 1 and said.err.count("\n") == 1  # its recorder was killed
     assert "pagetape import" in said.err and "0 made, 6 there before, 1 refused" in said.out

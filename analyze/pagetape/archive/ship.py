@@ -6,6 +6,7 @@ at any moment, run twice, or begin anew on another day. Without the archive, tap
 directory; `keep` bounds them.
 """
 
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -61,6 +62,15 @@ class Shipped:
     lost: int = 0  # of these, not shipped before
 
 
+def _is_locked(directory: Path) -> bool:
+    """Whether a recorder of a series runs there. To try its lock could make a new one fail."""
+    with suppress(OSError):
+        found = directory.stat()
+        device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+        return f" {device} " in Path("/proc/locks").read_text()
+    return False
+
+
 class Shipper:
     """Ships one directory; `say` takes a line about each tape, `warn` one about each problem."""
 
@@ -109,7 +119,8 @@ class Shipper:
                 raise
             if not path.exists():  # removed meanwhile
                 return
-            if e.errno == EBUSY:
+            # The tape of a private recorder has no spool that could be locked.
+            if e.errno == EBUSY or (path.is_dir() and _is_locked(self._directory)):
                 done.waiting.append(str(path))
                 return
             reason = e.strerror or str(e)
