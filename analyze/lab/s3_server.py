@@ -43,6 +43,9 @@ class _Handler(BaseHTTPRequestHandler):
         if len(body) < size or self.server.down:
             self.close_connection = True
             return
+        if self.command in self.server.denied:
+            self._answer(403, b"", {})
+            return
         if self.server.fails():
             self._answer(503, b"<Error><Code>SlowDown</Code></Error>", {})
             return
@@ -79,6 +82,7 @@ class _Proxy(ThreadingHTTPServer):
     def __init__(self, behind: int, failing: float, seed: int) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.behind, self.failing, self.down = behind, failing, False
+        self.denied: set[str] = set()  # methods that get a 403
         self.requests: list[tuple[str, str]] = []
         self.failed = 0
         self.lock = Lock()

@@ -403,6 +403,23 @@ def test_a_bucket_that_does_not_exist_is_one_line(server: s3_server.Server, file
         assert "no such bucket" in done.stderr or "no such object" in done.stderr
 
 
+def test_a_client_that_may_only_put_does_so(
+    server: s3_server.Server, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    store = open_store(f"s3://{s3_server.BUCKET}/{tmp_path.name}")
+    server.proxy.denied |= {"HEAD", "GET"}
+    try:
+        assert store.put_new("v1/a", file) is Put.MADE
+        with pytest.raises(StoreError) as found:
+            store.put_new("v1/a", file)  # it cannot compare
+    finally:
+        server.proxy.denied.clear()
+    assert found.value.errno == errno.EACCES and "\n" not in str(found.value.strerror)
+    assert store.put_new("v1/a", file) is Put.SAME
+
+
 def test_a_listing_goes_on_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     import obstore
 

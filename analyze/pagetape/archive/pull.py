@@ -104,7 +104,10 @@ class _Remote:
 
 def pull(place: Place, directory: Path, ssh: Sequence[str], said: Callable[[str], None]) -> Pulled:
     """Copy the finished tapes of `place` that `directory` lacks; `said` takes each new name."""
+    new = not directory.exists()
     output.make_directory(directory, [])
+    if new:
+        directory.chmod(0o700)
     remote, done = _Remote(place, ssh), Pulled()
     with remote.run(_LIST) as listed:
         names = sorted(set(listed.read(_MOST_LIST).split(b"\0")) - {b""})

@@ -142,7 +142,10 @@ class Shipper:
         """
         if self._keep is None:
             return
-        sizes = {path: series.stored(path) for path, _ in self._tapes()}
+        sizes = {}
+        for path, _ in self._tapes():
+            with suppress(OSError):  # the recorder removed it
+                sizes[path] = series.stored(path)
         if sum(sizes.values()) <= self._keep:
             return
         tapes = [one for one in self._tapes() if series.is_finished(one[0])]

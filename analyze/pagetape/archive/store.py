@@ -199,13 +199,22 @@ class Store:
             if size > _MOST:
                 why = f"{size:,} bytes; the limit of an object is {_MOST:,}"
                 raise StoreError(errno.EFBIG, f"{self.where(name)}: {why}")
-            if self.head(name) is None:
+            if not self._may_have(name):
                 before(size)
                 if self._put(name, data, source):
                     return Put.MADE
             elif self.root is not None:  # what a killed process left beside it
                 directory.remove_leftovers(self.root / name)
             return Put.SAME if self._has(name, source, size) else Put.OTHER
+
+    def _may_have(self, name: str) -> bool:
+        """Whether there is an object of that name. A client that may not list gets no answer."""
+        try:
+            return self.head(name) is not None
+        except StoreError as e:
+            if e.errno != errno.EACCES:
+                raise
+            return False
 
     def _put(self, name: str, data: bytes | Path, source: BinaryIO) -> bool:
         """Whether the object was put; False if there is one of its name."""
