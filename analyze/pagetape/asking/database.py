@@ -208,7 +208,7 @@ class Database:
 
     @property
     def _where(self) -> str:
-        return ", ".join(str(tape.path) for tape in self.tapes)
+        return ", ".join(str(tape.path) for tape in self.tapes) or "the index of the archive"
 
     def _machine_rows(self) -> list[dict[str, Any]]:
         return [self._within(machine(*tape, place)) for place, tape in enumerate(self._tapes)]

@@ -99,7 +99,7 @@ class _Day:
 
     def __init__(self, compactor: Compactor, date: str) -> None:
         self._by, self._store, self._date = compactor, compactor.store, date
-        self._now = manifest.latest(self._store, date)
+        self._now = manifest.latest(self._store, date, anew=compactor.rebuild)
         self._since = time.monotonic()  # of the first file that no generation names yet
         self.done = Compacted(date)
 
@@ -269,7 +269,7 @@ class _Day:
             if manifest.put(self._store, following, about):
                 self._now, self._since = following, time.monotonic()
                 return
-            self._now = manifest.latest(self._store, self._date)
+            self._now = manifest.latest(self._store, self._date, anew=self._by.rebuild)
 
     def _check_there(self, new: Sequence[Segment]) -> None:
         """Raise _Lost if another compactor may have taken new files for left ones: clean()."""

@@ -3,6 +3,7 @@
 is read in place."""
 
 import contextlib
+import errno
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
 
-from pagetape.archive.store import Object, Store
+from pagetape.archive.store import Object, Store, StoreError
 from pagetape.tapes import cache
 
 MOST = 10 << 30  # bytes of all copies; the ones that were used last stay
@@ -43,7 +44,10 @@ class Copies:
 
     def _path(self, one: Object) -> Path:
         if self._store.root is not None:
-            return self._store.root / one.name
+            path = self._store.root / one.name
+            if not path.is_file():
+                raise StoreError(errno.ENOENT, f"{path}: no such object")
+            return path
         about = f"{self._store.url} {one.name} {one.etag}"
         above = self._kept or Path(self._own.name if self._own else "")
         path = above / blake2b(about.encode(), digest_size=8).hexdigest() / Path(one.name).name

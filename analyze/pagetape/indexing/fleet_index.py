@@ -53,6 +53,10 @@ class FleetIndex:
         return (first or "") <= day and (last is None or day <= last)
 
     @property
+    def url(self) -> str:
+        return self._store.url
+
+    @property
     def tapes(self) -> int:
         return sum(one.tapes for one in self.manifests)
 
@@ -129,7 +133,12 @@ class SegmentRows(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
 
     def choose(self, segments: Collection[int] | None) -> None:
         """Have the rows of these segments from now on, or of all; fetches their files."""
-        self._rows = _dataset(self._name, self._index.files(self._name, segments))
+        files = self._index.files(self._name, segments)
+        try:
+            self._rows = _dataset(self._name, files)
+        except (pa.ArrowException, OSError) as e:
+            why = f"{str(e).splitlines()[0]}; pagetape compact {self._index.url} --rebuild"
+            raise StoreError(errno.EBADMSG, f"{self._index.url}: index damaged: {why}") from e
 
     def scanner(self, *args: Any, **how: Any) -> ds.Scanner:
         return self._rows.scanner(*args, **how)
@@ -150,4 +159,6 @@ def _dataset(name: str, files: Iterable[tuple[int, Path]]) -> ds.Dataset:
         )
         for nr, path in files
     ]
+    for fragment in fragments:
+        fragment.ensure_complete_metadata()
     return ds.FileSystemDataset(fragments, schema, parquet, disk)

@@ -12,6 +12,7 @@ of index/ is derived from the tapes, and can be made anew.
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from collections.abc import Iterator
@@ -88,20 +89,27 @@ def read(store: Store, date: str, generation: int) -> Manifest:
         known = json.loads(store.get(name))
         version = known["version"]
         if version != VERSION:
-            raise StoreError(71, f"{where}: index of version {version}; this pagetape reads {VERSION}")
+            why = f"index of version {version}; this pagetape reads {VERSION}"
+            raise StoreError(errno.EPROTO, f"{where}: {why}")
         segments = tuple(
             Segment(str(one["identity"]), int(one["tapes"]), dict(one["files"]))
             for one in known["segments"]
         )
     except (ValueError, KeyError, TypeError) as e:
-        raise StoreError(74, f"{where}: damaged; pagetape compact {store.url} --rebuild") from e
+        again = f"pagetape compact {store.url} --date {date} --rebuild"
+        raise StoreError(errno.EBADMSG, f"{where}: damaged; {again}") from e
     return Manifest(date, generation, segments)
 
 
-def latest(store: Store, date: str) -> Manifest:
-    """The newest generation of a day."""
-    numbers = generations(store, date).get(date)
-    return read(store, date, max(numbers)) if numbers else Manifest(date, 0, ())
+def latest(store: Store, date: str, *, anew: bool = False) -> Manifest:
+    """The newest generation of a day; with `anew`, one without segments in place of a damaged one."""
+    newest = max(generations(store, date).get(date, ()), default=0)
+    try:
+        return read(store, date, newest) if newest else Manifest(date, 0, ())
+    except StoreError as e:
+        if not anew or e.errno != errno.EBADMSG:
+            raise
+        return Manifest(date, newest, ())
 
 
 def put(store: Store, manifest: Manifest, about: dict[str, Any]) -> bool:
