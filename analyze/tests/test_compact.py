@@ -104,14 +104,14 @@ def other(name: Store) -> Store:
 def test_each_kill_leaves_an_index_that_the_next_one_finishes(
     tapes: list[Path], tmp_path: Path, small_batches: None
 ) -> None:
-    """Before and after each write of a compactor: readers see whole generations, and the next
+    """Before each write of a compactor, and after the last: readers see whole generations, and the next
     compactor makes the index that one without a kill makes."""
     whole = archives.archived(tmp_path / "whole", tapes)
     counter = Watched(whole)
     Compactor(counter).run(DAY)
     expected, steps = rows(whole), counter.steps
     assert steps > 12 and len(expected[archived.source("tape")]) == len(tapes)
-    for kill_at in [n * sign for n in range(1, steps + 1) for sign in (1, -1)]:
+    for kill_at in (*range(1, steps + 1), -steps):  # after a write is before the next
         store = Watched(archives.archived(tmp_path / f"killed{kill_at}", tapes))
         store.kill_at = kill_at
         with pytest.raises(Killed):
