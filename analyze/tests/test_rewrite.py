@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from pagetape.cli import pagetape
+from pagetape.conditions import RuleError
 from pagetape.replaying import rewrite
 from pagetape.replaying.playback import Run, Source, play
 from pagetape.replaying.validation import inferred, preferences
@@ -85,7 +86,7 @@ def test_a_smaller_request_is_left_out() -> None:
     ],
 )
 def test_a_rule_that_cannot_be_read(text: str, why: str) -> None:
-    with pytest.raises(rewrite.RuleError) as error:
+    with pytest.raises(RuleError) as error:
         rewrite.rules([text])
     assert why in str(error.value)
     assert "\n" not in str(error.value)
@@ -228,7 +229,7 @@ def test_a_condition_on_stacks_fits_requests_with_such_a_stack(small: Path, tmp_
 def test_a_tape_without_stacks_has_none_to_ask_for(small: Path) -> None:
     with pytest.raises(TapeError, match="has no stacks for a condition on them"):
         rewrite.compiled(Tape(small), ['stack ~ "x" : drop'])
-    with pytest.raises(rewrite.RuleError, match="found '='"):
+    with pytest.raises(RuleError, match="found '='"):
         rewrite.rules(['stack = "x" : drop'])
 
 

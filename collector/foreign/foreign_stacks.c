@@ -194,19 +194,18 @@ int foreign_stack_format(struct foreign *f, struct error *err)
 	return 0;
 }
 
-int foreign_add_stack(struct foreign *f, int cpu, uint64_t ts, int32_t pid, const uint64_t *frames,
-		      int nr, struct error *err)
+int foreign_add_stack(struct foreign *f, int cpu, uint64_t ts, const struct foreign_stack *stack,
+		      struct error *err)
 {
 	struct {
 		uint16_t type;
 		uint8_t flags, preempt_count;
 		int32_t pid, size, unused;
 		uint64_t callers[FOREIGN_FRAMES];
-	} record = {.type = STACK_TYPE, .pid = pid};
+	} record = {.type = STACK_TYPE, .pid = stack->pid, .size = stack->nr};
 
-	record.size = nr < FOREIGN_FRAMES ? nr : FOREIGN_FRAMES;
-	if (record.size <= 0)
+	if (!stack->nr)
 		return 0;
-	memcpy(record.callers, frames, (size_t)record.size * sizeof(*frames));
-	return foreign_add(f, cpu, ts, &record, HEAD + 8 * record.size, err);
+	memcpy(record.callers, stack->frames, (size_t)stack->nr * sizeof(*stack->frames));
+	return foreign_add(f, cpu, ts, &record, HEAD + 8 * stack->nr, err);
 }

@@ -45,7 +45,13 @@ char *stack_names_text(const struct stack_names *names);
 /* The format of the records, if the file has stacks. -ENOMEM. */
 int foreign_stack_format(struct foreign *f, struct error *err);
 
-/* Second pass: a stack of `nr` addresses, innermost first, of the event before it; as foreign_add.
- */
-int foreign_add_stack(struct foreign *f, int cpu, uint64_t ts, int32_t pid, const uint64_t *frames,
-		      int nr, struct error *err);
+/* The stack of an event: addresses, innermost first. */
+struct foreign_stack {
+	int32_t pid;
+	int nr;
+	uint64_t frames[FOREIGN_FRAMES];
+};
+
+/* Second pass: the stack of the event before it; as foreign_add. */
+int foreign_add_stack(struct foreign *f, int cpu, uint64_t ts, const struct foreign_stack *stack,
+		      struct error *err);

@@ -411,34 +411,31 @@ static bool next(struct foreign *f, struct cursor *c)
 }
 
 /* The addresses of a stack that lie in the kernel: marks say whose those behind them are. */
-static int kernel_frames(struct span stack, uint64_t frames[FOREIGN_FRAMES])
+static void take_kernel_frames(struct foreign_stack *to, struct span stack)
 {
 	const uint64_t marks = (uint64_t)-4095, kernel = (uint64_t)-128;
 	bool of_kernel = true;
-	int nr = 0;
 
-	while (span_left(&stack) >= 8 && nr < FOREIGN_FRAMES) {
+	while (span_left(&stack) >= 8 && to->nr < FOREIGN_FRAMES) {
 		uint64_t address = span_number(&stack, 8);
 
 		if (address >= marks)
 			of_kernel = address == kernel;
 		else if (of_kernel)
-			frames[nr++] = address;
+			to->frames[to->nr++] = address;
 	}
-	return nr;
 }
 
 static int add(struct foreign *f, const struct cursor *c, struct error *err)
 {
-	uint64_t frames[FOREIGN_FRAMES];
 	int ret = foreign_add(f, c->cpu, c->ts, c->data, c->size, err);
-	int32_t pid;
+	struct foreign_stack stack = {0};
 
 	if (ret || !span_left(&c->stack) || c->size < 8)
 		return ret;
-	memcpy(&pid, (const uint8_t *)c->data + 4, sizeof(pid)); /* common_pid */
-	return foreign_add_stack(f, c->cpu, c->ts, pid, frames, kernel_frames(c->stack, frames),
-				 err);
+	memcpy(&stack.pid, (const uint8_t *)c->data + 4, sizeof(stack.pid)); /* common_pid */
+	take_kernel_frames(&stack, c->stack);
+	return foreign_add_stack(f, c->cpu, c->ts, &stack, err);
 }
 
 static void close_perf(struct foreign *f)

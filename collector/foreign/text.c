@@ -275,17 +275,15 @@ static bool next(struct foreign *f, struct cursor *c)
 static int add_stack(struct foreign *f, const struct cursor *c, const struct text_line *line,
 		     struct error *err)
 {
+	struct foreign_stack stack = {.pid = line->pid < 0 ? 0 : (int32_t)line->pid};
 	const char *at = (const char *)c->next, *newline;
-	uint64_t frames[FOREIGN_FRAMES];
 	struct text_frame frame;
-	int nr = 0;
 
-	for (; nr < FOREIGN_FRAMES && next_line(at, (const char *)c->end, &newline) &&
+	for (; stack.nr < FOREIGN_FRAMES && next_line(at, (const char *)c->end, &newline) &&
 	       text_frame_read(&frame, at, newline);
 	     at = newline + 1)
-		frames[nr++] = stack_names_address(&f->names, &frame);
-	return foreign_add_stack(f, line->cpu < 0 ? 0 : (int)line->cpu, line->ts,
-				 line->pid < 0 ? 0 : (int32_t)line->pid, frames, nr, err);
+		stack.frames[stack.nr++] = stack_names_address(&f->names, &frame);
+	return foreign_add_stack(f, line->cpu < 0 ? 0 : (int)line->cpu, line->ts, &stack, err);
 }
 
 static int add(struct foreign *f, const struct cursor *c, struct error *err)

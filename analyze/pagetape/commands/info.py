@@ -91,8 +91,9 @@ def _replayed(run: dict[str, Any]) -> str:
     return f"kernel {kernel_rows.named(run['kernel'])}, {', '.join(run['policies'])}{whose}"
 
 
-def _stacks(found: dict[str, int]) -> str:
+def _stacks(found: dict[str, Any]) -> str:
     words = f"{found['recorded']:,}, {found['different']:,} different"
+    words += f", of {' and '.join(found['of'])}" if found["of"] else ""
     if found["without_event"]:
         words += f", {found['without_event']:,} without their event"
     if found["frames_without_name"] == found["frames"] > 0:

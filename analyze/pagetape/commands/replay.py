@@ -137,11 +137,12 @@ def _known_preferences(tape: Tape, numa_maps: Path) -> tuple[tuple[int, str], ..
 
 def _changing(texts: tuple[str, ...]) -> tuple[str, ...]:
     """The rules of --rewrite that change something; BadParameter for one that cannot be read."""
+    from pagetape.conditions import RuleError
     from pagetape.replaying import rewrite
 
     try:
         found = tuple(rule.text for rule in rewrite.rules(texts))
-    except rewrite.RuleError as e:
+    except RuleError as e:
         raise click.BadParameter(str(e), param_hint="--rewrite") from None
     for text in texts:
         if text not in found:

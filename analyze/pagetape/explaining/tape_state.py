@@ -37,7 +37,8 @@ def error(row: Row, bound: int) -> int:
         return 0
     if row["error_pages"] is None:
         return bound * int(row["widest_pages"] or 0)
-    return max(-row["error_pages"], 0) if bound > 0 else -max(row["error_pages"], 0)
+    error_pages = int(row["error_pages"])
+    return max(-error_pages, 0) if bound > 0 else -max(error_pages, 0)
 
 
 def state(rows: Sequence[Row], page_kb: int, bound: int = 0) -> State:

@@ -53,7 +53,7 @@ def _snapshot(snapshots: list[dict[str, Any]], tape: Tape) -> str:
     return "proc" if start == "mixed" else start
 
 
-def _stacks(tape: Tape) -> dict[str, int] | None:
+def _stacks(tape: Tape) -> dict[str, Any] | None:
     """Counts of kernel stacks; None for a tape without stacks."""
     if "stack" not in tape.tables:
         return None
@@ -64,6 +64,7 @@ def _stacks(tape: Tape) -> dict[str, int] | None:
         "different": pc.count_distinct(rows["stack"]).as_py(),
         "frames": len(frames),
         "frames_without_name": frames["function"].null_count,
+        "of": tape.facts.get("stacks"),
     }
 
 
