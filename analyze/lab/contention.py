@@ -5,7 +5,8 @@
     contention.py --kernel RELEASE|DIR [--load NAME] [--seconds S] [--cpus N] [--mb MB]
 
 Records `--events page,lock` in a guest of N CPUs (4) and one node, in which a tracing instance of
-its own has the recorder's filter during the load (guest.py --locks). Prints one JSON object:
+its own has the recorder's filter during the load (guest.py --locks). The CPU denies that it is
+virtual: else the kernel takes spinlocks without the queue whose waits are events. Prints one JSON object:
 `events` of both, `waits` in the report, and `differing`: events of a CPU that are not the same in
 kind and thread, or not within a millisecond. Aim: more than 100 waits, none differing.
 """
@@ -24,6 +25,7 @@ from pagetape.schemas.tape import Tape
 
 _LINE = re.compile(r".+-(\d+) +\[(\d+)\] \S+ +(\d+)\.(\d{6}): contention_(begin|end):")
 _NEAR_NS = 1_000_000
+_CPU = "max,-hypervisor"
 
 
 class Seen(NamedTuple):
@@ -59,7 +61,7 @@ def differing(here: list[Seen], there: list[Seen]) -> int:
 def main() -> int:
     parser = program.parser(__doc__)
     parser.add_argument("--kernel", required=True)
-    parser.add_argument("--load", default="pressure")
+    parser.add_argument("--load", default="pipes+forks+slab+storm")
     parser.add_argument("--seconds", type=int, default=15)
     parser.add_argument("--cpus", type=int, default=4)
     parser.add_argument("--mb", type=int, default=384)
@@ -67,7 +69,9 @@ def main() -> int:
     guest.check_programs()
     with TemporaryDirectory(prefix="contention-") as work, guest.root() as disk:
         out = Path(work, "t.tape")
-        guest.record(guest.Guest(nodes=1, events="page,lock", locks=True, **given), disk, out)
+        guest.record(
+            guest.Guest(nodes=1, events="page,lock", cpu=_CPU, locks=True, **given), disk, out
+        )
         there = of_trace(Path(f"{out}.locks").read_text())
         tape = Tape(out)
         rows = [row for row in tape.rows("lock_event") if row["kind"] != "release"]

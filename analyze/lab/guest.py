@@ -5,7 +5,7 @@
     guest.py -o T.tape --kernel RELEASE|DIR [--load NAME[+NAME]...] [--seconds S] [--nodes N]
              [--cpus N] [--mb MB] [--machine WORDS] [--append WORDS] [--set FILE=VALUE]...
              [--cache MB] [--group MB] [--snapshot default|patient|proc] [--buffer SIZE] [--stacks]
-             [--pause S] [--events SET] [--locks]
+             [--pause S] [--events SET] [--cpu MODEL] [--locks]
 
 Boots a kernel of Debian's archive (or of a directory that its packages were unpacked into) in
 QEMU, without KVM, runs a load of pagetape-load in it under `pagetape record`, with snapshots at
@@ -155,6 +155,7 @@ class Guest:
     stacks: bool = False
     pause: int = 0
     events: str = "all"
+    cpu: str = "max"
     locks: bool = False
 
 
@@ -174,6 +175,7 @@ _HELP = {
     "buffer": "ring of each CPU",
     "stacks": "kernel stack of each fallback",
     "events": "event set of the recorder",
+    "cpu": "CPU of QEMU; only max,-hypervisor has events of contended spinlocks",
     "locks": "with the set lock, a tracer apart from pagetape records the same: T.tape.locks",
     "pause": "stop the recorder until events are lost, at most for so many seconds",
 }
@@ -347,7 +349,7 @@ def unpacked(kernel: str) -> Path:
 def boot(work: Path, root: Path, kernel: Path, guest: Guest) -> None:
     """Run the guest until it powers off."""
     argv: list[str | Path] = ["qemu-system-x86_64", "-machine", guest.machine, "-accel", "tcg,thread=multi"]
-    argv += ["-cpu", "max", "-smp", str(guest.cpus * guest.nodes)]
+    argv += ["-cpu", guest.cpu, "-smp", str(guest.cpus * guest.nodes)]
     argv += ["-m", str(guest.nodes * guest.mb)]
     for node in range(guest.nodes):
         first, last = node * guest.cpus, (node + 1) * guest.cpus - 1

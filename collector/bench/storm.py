@@ -10,12 +10,15 @@ file without blocks, in that group: if MIB is more than its limit, each fault re
 
 Prints one JSON object: faults_per_s (of all), cpu_ns_per_fault, and parent_cpu_s, the CPU time of
 the parent process meanwhile. If a recorder runs this program as its command, that is the recorder's
-cost without its start and end.
+cost without its start and end. bpf_runs and bpf_ns are of the parent's BPF programs, if the sysctl
+kernel.bpf_stats_enabled is 1.
 """
 
+import contextlib
 import json
 import mmap
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -63,6 +66,17 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def bpf_runs(pid: int) -> tuple[int, int]:
+    """How often the BPF programs of a process ran so far, and for how long (ns)."""
+    runs = ns = 0
+    for file in Path(f"/proc/{pid}/fdinfo").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            fields = dict(re.findall(r"^(run_cnt|run_time_ns):\s*(\d+)$", file.read_text(), re.M))
+            runs += int(fields.get("run_cnt", 0))
+            ns += int(fields.get("run_time_ns", 0))
+    return runs, ns
+
+
 def child(cpu: int, seconds: float, mib: int, how: str = "") -> int:
     """The storm of one CPU; its faults."""
     if how not in ("", "cross"):
@@ -76,7 +90,7 @@ def child(cpu: int, seconds: float, mib: int, how: str = "") -> int:
 
 def main(seconds: float, mib: int, *how: str) -> None:
     parent = os.getppid()
-    before = cpu_s(parent)
+    before, (runs, ns) = cpu_s(parent), bpf_runs(parent)
     children = [
         subprocess.Popen(
             [sys.executable, __file__, str(seconds), str(mib), *how, f"cpu={cpu}"],
@@ -86,12 +100,15 @@ def main(seconds: float, mib: int, *how: str) -> None:
     ]
     results = [child.communicate()[0].split() for child in children]
     faults = sum(int(result[0]) for result in results)
+    more_runs, more_ns = bpf_runs(parent)
     print(
         json.dumps(
             {
                 "faults_per_s": faults / seconds,
                 "cpu_ns_per_fault": sum(int(result[1]) for result in results) / faults,
                 "parent_cpu_s": cpu_s(parent) - before,
+                "bpf_runs": more_runs - runs,
+                "bpf_ns": more_ns - ns,
             }
         )
     )

@@ -1,8 +1,11 @@
 -- Waits for the lock of each zone: recorded (`pagetape record --events page,lock`), or modelled (`replay --policy zone_lock`).
 --
 -- A CPU that finds a zone's lock taken waits, with preemption off. `cpu_percent` is the share of the CPU time of the
--- machine that goes to these waits. Give a recording and its replay to see both beside one another: the model counts
--- each request that waits, the kernel each that left the fast path of the lock. A zone without a wait has no row.
+-- machine that goes to these waits. Give a recording and its replay to see both beside one another.
+--
+-- The model counts each request that waits. The kernel reports a wait only from the queue of the lock: on bare metal the
+-- first of several waiters has no event, in a guest of KVM each has one, and in guests without paravirtual spinlocks none has.
+-- The recorded figures are lower bounds. A zone without a wait has no row.
 --
 -- Needs: lock_event or lock_wait or zone_lock
 --
