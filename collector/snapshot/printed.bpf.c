@@ -54,6 +54,21 @@ int report_free(struct bpf_raw_tracepoint_args *ctx)
 
 #define READ(to, from) bpf_core_read(&(to), sizeof(to), &(from))
 
+/*
+ * Reads without the call of a helper, from 6.2 on: for what runs at each event. The verifier takes
+ * the address for one of such a struct; a bad one reads as 0.
+ */
+extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __weak;
+#define READ_OFTEN(to, type, address, field)                                                       \
+	do {                                                                                       \
+		if (bpf_rdonly_cast)                                                               \
+			(to) = ((const type *)bpf_rdonly_cast((void *)(address),                   \
+							      bpf_core_type_id_kernel(type)))      \
+				       ->field;                                                    \
+		else                                                                               \
+			READ(to, ((const type *)(address))->field);                                \
+	} while (0)
+
 static __u32 zone_bits(const struct zone *zone)
 {
 	unsigned long flags = 0;
@@ -154,7 +169,8 @@ static bool is_own(const struct last_zone *last)
 static __always_inline int refill(__u64 page, __u32 order, __u32 type)
 {
 	struct last_zone *last;
-	__u64 list, next = 0;
+	const struct list_head *next = NULL;
+	__u64 list;
 	int index;
 
 	if (order >= FIRST_ORDER_WITHOUT && order != constants.thp_order)
@@ -165,8 +181,8 @@ static __always_inline int refill(__u64 page, __u32 order, __u32 type)
 		return 0;
 	list = last->pcp + bpf_core_field_offset(struct per_cpu_pages, lists) +
 	       index * bpf_core_type_size(struct list_head);
-	bpf_probe_read_kernel(&next, sizeof(next), (void *)list);
-	if (next != list || !is_own(last)) /* else it is the request's page, not a refill */
+	READ_OFTEN(next, struct list_head, list, next);
+	if ((__u64)next != list || !is_own(last)) /* else it is the request's page, not a refill */
 		return 0;
 	last->count = NO_RUN;
 	stamp(last, STAMPED_REFILL, 0);
@@ -193,14 +209,12 @@ int stamp_drain(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct last_zone *last =
 		find_last_zone(LAST_STAMP, ctx->args[0], constants.vmemmap, constants.nr_zones);
-	const struct per_cpu_pages *pcp;
 	__u32 pages = 1u << (ctx->args[1] & 31);
 	int count = 0, before;
 
 	if (!last)
 		return 0;
-	pcp = (void *)last->pcp;
-	READ(count, pcp->count);
+	READ_OFTEN(count, struct per_cpu_pages, last->pcp, count);
 	before = last->count;
 	last->count = count;
 	if (before == (int)(count + pages))
