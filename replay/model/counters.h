@@ -84,6 +84,7 @@
 	X(compacted_pages)                                                                         \
 	X(direct_reclaims)                                                                         \
 	X(modelled_stall_us)                                                                       \
+	X(stall_us)                                                                                \
 	X(would_fail)                                                                              \
 	X(reclaimed_pages)                                                                         \
 	X(early_reclaim_pages)                                                                     \

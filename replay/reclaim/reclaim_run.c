@@ -510,8 +510,9 @@ static void stall(void *self, struct zone *zone, const struct request *rq, int64
 		ns = services_draw_wake_ns(&run->services) +
 		     scan_next(&run->pace, &cursor, run->model->now.ts)->ns;
 	}
-	node_counters(run->model, zone->node)->modelled_stall_us +=
-		(ns < STALL_NS ? ns : STALL_NS) / 1000;
+	ns = ns < STALL_NS ? ns : STALL_NS;
+	node_counters(run->model, zone->node)->modelled_stall_us += ns / 1000;
+	node_counters(run->model, zone->node)->stall_us += ns / 1000;
 	run->stalled = true;
 }
 

@@ -25,9 +25,16 @@ from pagetape.tapes import demo
 def command(name: str, out: Path | None, force: bool, as_json: bool) -> None:
     """Copy a tape that comes with pagetape into this directory.
 
-    NAME is `pressure` (the default) or `server`. The tape `pressure` is of a guest with Linux 6.1
-    and two NUMA nodes that is short of memory. The tape `server` is of a small server with Linux
-    6.12 whose huge pages fail. Use them to try the other commands on a machine without a recording.
+    Use these tapes to try the other commands on a machine without a recording. Each has a choice
+    that some policies need. NAME is one of:
+
+    \b
+      pressure   Linux 6.1, two nodes, short of memory  [default]
+      server     Linux 6.12, a small server whose huge pages fail
+      lowzone    Linux 6.12, node 0 has DMA32 below NORMAL: nofragment
+      thp2       Linux 6.12, two nodes, huge pages by madvise: thp_numa
+      held-back  Linux 6.12, a zone held back: kswapd_sleep
+      kbuild     Linux 6.18, 24 GB, compiles on 2 CPUs: pcp, alloc_batch
 
     \b
     Example:
