@@ -174,6 +174,8 @@ static void print_costs(const struct shared *shared, bool json)
 		if (ns > 0 && base > 0) /* the report takes no negative cost */
 			size += snprintf(list + size, sizeof(list) - (size_t)size, "%.0f",
 					 more > 0 ? more : 0);
+		else
+			size += snprintf(list + size, sizeof(list) - (size_t)size, "-");
 	}
 	if (!json)
 		printf("\n%8s %11s %8s %8s %8s\n", "CPU node", "memory node", "distance", "THP ns",

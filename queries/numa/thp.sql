@@ -10,7 +10,7 @@
 -- `--cost` selects the costs measured on an EPYC (naples), or in a guest on a Threadripper 1950X
 -- with huge pages in both (guest, not measured beyond class 1). It also takes six percentages, for huge and
 -- single pages of classes 0, 1 and 2, as in `--cost 0,43,45,106,131,224`; `pagetape load seek` measures
--- those of this machine. An unknown percentage is empty, as in `--cost 0,36,,,,`. Farther nodes
+-- those of this machine. An unknown percentage is `-`, as in `--cost 0,36,-,-,-,-`. Farther nodes
 -- cost as much as class 2. Relative costs leave out rows without a cost.
 --
 -- Nodes are those of the recording: fake_numa does not split them here. `assumed` means
@@ -45,7 +45,7 @@ WITH chosen AS (
             WHEN 'naples' THEN '0,43,45,106,131,224'
             WHEN 'guest' THEN '0,101,58,222,,'
             ELSE coalesce(
-                nullif(regexp_extract($cost, '^((\d+(\.\d+)?)?,){5}(\d+(\.\d+)?)?$'), ''),
+                nullif(regexp_extract($cost, '^((\d+(\.\d+)?|-),){5}(\d+(\.\d+)?|-)$'), ''),
                 error('bad parameter: cost ''' || $cost || ''' is not naples, guest or six percentages, as 0,43,45,106,131,224')
             )
         END AS costs
