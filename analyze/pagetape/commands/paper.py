@@ -175,6 +175,8 @@ def _result(paper: Paper, tapes: Sequence[Tape], members: int) -> dict[str, Any]
 
 
 def _text(found: dict[str, Any], wide: bool) -> str:
+    from pagetape.replaying import paper_model
+
     parts = [
         f"{found['paper']}: {found['title']}",
         found["question"],
@@ -190,7 +192,9 @@ def _text(found: dict[str, Any], wide: bool) -> str:
         rows = [*found["rows"], *found["unpublished"]]
         kept = [row for row in rows if row.get("tape") == tape.get("tape")]
         for table, same in itertools.groupby(kept, key=lambda row: row["table"]):
-            parts += [*table_text(table, list(same), wide), ""]
+            lines = [*same]
+            text = terminal.table(*paper_model.printed(lines), wide=wide)
+            parts += [paper_model.heading(table, lines), text, ""]
     if tapes:
         stacks = (f"  {name}: {' + '.join(of)}" for name, of in found["stacks"].items())
         parts += [f"Stacks of the modelled columns, the baseline is {found['baseline']}:", *stacks]
@@ -202,16 +206,6 @@ def _about(tape: dict[str, Any]) -> str:
     cpus = answer.amount(tape["cpus"] or 0, "CPU")
     nodes = answer.amount(tape["nodes"] or 1, "node")
     return (
-        f"tape {tape['tape']}: {tape['kernel']}, {cpus}, {nodes};"
+        f"tape {tape['tape']}: {tape['kernel'] or 'unknown kernel'}, {cpus}, {nodes};"
         f" {tape['members']} members under {tape['reclaim']}; events lost: {lost}"
     )
-
-
-def table_text(name: str, rows: Sequence[dict[str, Any]], wide: bool) -> list[str]:
-    """One table of a paper: a head line, and a line for each figure."""
-    from pagetape.replaying.paper_model import printed
-
-    machines = dict.fromkeys(row["machine"] for row in rows if row["machine"])
-    columns, lines = printed(rows)
-    head = f"{name} ({', '.join(machines)})" if len(machines) == 1 else name
-    return [head, terminal.table(columns, lines, wide=wide)]

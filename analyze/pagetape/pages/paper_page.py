@@ -6,7 +6,7 @@ from typing import Any
 
 from pagetape.answer import markup
 from pagetape.pages.document import document, table
-from pagetape.replaying.paper_model import printed
+from pagetape.replaying.paper_model import heading, printed
 
 
 def paper_page(found: dict[str, Any]) -> str:
@@ -17,5 +17,6 @@ def paper_page(found: dict[str, Any]) -> str:
     for tape, of_tape in groupby(rows, key=lambda row: row.get("tape")) if rows else ():
         parts.append(f"<h2>{markup(tape)}</h2>" if tape else "")
         for name, same in groupby(of_tape, key=lambda row: row["table"]):
-            parts += [f"<h3>{markup(name)}</h3>", table(*printed([*same]))]
+            lines = [*same]
+            parts += [f"<h3>{markup(heading(name, lines))}</h3>", table(*printed(lines))]
     return document(found["paper"], parts)

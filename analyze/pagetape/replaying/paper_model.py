@@ -51,6 +51,7 @@ class Played:
 
     members: Members  # by stack
     errors: Mapping[str, str]  # why a stack could not be played
+    still: frozenset[str]  # stacks that act through reclaim, of which the tape has none
     kind: str  # of the recording: interval.KINDS
     mode: str
     cpu_ns: float  # of all CPUs during the recording
@@ -94,6 +95,7 @@ def play(paper: Paper, tape: Tape, nr: int, progress: Progress = silent) -> Play
     if wanted and nr and not reclaim_mode.recorded(tape):
         mode = "R0"
     errors: dict[str, str] = {}
+    still = set()
     tasks = {}
     if wanted and nr and tape.num_rows("event"):
         source = Source(tape, inferred(tape), preferences(tape))
@@ -104,11 +106,13 @@ def play(paper: Paper, tape: Tape, nr: int, progress: Progress = silent) -> Play
             try:
                 source.engine(run)
                 tasks[name] = Stack(source, "this", run, nr)
+                if reclaim_mode.no_verdict(mode, tape, run.kernel, specs):
+                    still.add(name)
             except (OSError, ValueError) as e:
                 errors[name] = isolated.reason(e)
         players.play([*tasks.values()], progress=progress)
     found = {name: members_of(task.table).get("this", {}) for name, task in tasks.items()}
-    return Played(found, errors, replay_span.kind(tape), mode, cpu_ns)
+    return Played(found, errors, frozenset(still), replay_span.kind(tape), mode, cpu_ns)
 
 
 def _over(paper: Paper, figure: Figure) -> str:
@@ -180,7 +184,8 @@ def _compared(
         low, high = min(limits), max(limits)
     if stack == over:
         return Modelled(value, low, high)
-    inert = cell.inert or played.idle(stack, stacks(paper), over)
+    still = "the tape recorded no reclaim" if stack in played.still else None
+    inert = cell.inert or still or played.idle(stack, stacks(paper), over)
     return Modelled(
         value,
         low,
@@ -230,7 +235,8 @@ def rows(
     """The rows of a paper: one for each figure, with tapes one for each figure and tape."""
     if not tapes:
         return [
-            _row(paper, figure, None, _needed(figure), _would(figure)) for figure in paper.every
+            _row(paper, figure, None, _needed(figure), _would(paper, figure))
+            for figure in paper.every
         ]
     found = []
     for tape, label, run, cells in zip(
@@ -251,11 +257,12 @@ def _needed(figure: Figure) -> Cell:
     return Cell(str(otherwise))
 
 
-def _would(figure: Figure) -> Modelled:
+def _would(paper: Paper, figure: Figure) -> Modelled:
     """What the modelled value needs: without a tape there is none."""
     how = figure.keys["modelled"]
     if isinstance(how, dict) and "parameter" not in how:
-        return Modelled(f"{NOT_RECORDED}--events all")
+        events = "all" if paper.about.get("reclaim") == "R1" else "page"
+        return Modelled(f"{NOT_RECORDED}--events {events}")
     if isinstance(how, str):
         return Modelled(how)
     return Modelled(_default(*how["parameter"].split(".")))
@@ -311,6 +318,14 @@ def printed(found: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[Any]]
     used = [i for i, _ in enumerate(columns) if any(line[i] for line in lines)]
     used = [i for i in used if several or i != 1]
     return [columns[i] for i in used], [[line[i] for i in used] for line in lines]
+
+
+def heading(name: str, found: Sequence[dict[str, Any]]) -> str:
+    """The head of a table: its name, and the machine if all rows have one."""
+    machines = {row["machine"] for row in found}
+    if found[0]["source"] == papers.NEVER_PUBLISHED:
+        return f"{name} ({papers.NEVER_PUBLISHED})"
+    return f"{name} ({found[0]['machine']})" if len(machines) == 1 and machines != {""} else name
 
 
 def _percent(share: float | None) -> str:
