@@ -22,8 +22,8 @@ class Copies:
     """Copies of the objects of one archive. They stay until close(), and if there is a cache, as
     long as it has room."""
 
-    def __init__(self, store: Store, most: int = MOST) -> None:
-        self._store, self._most = store, most
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._kept = cache.directory("archive")
         self._own = None if self._kept else tempfile.TemporaryDirectory(prefix="pagetape-archive-")
         self._used: set[Path] = set()
@@ -72,7 +72,7 @@ class Copies:
                 known.append((state.st_mtime_ns, state.st_size, path))
         total = sum(size for _, size, _ in known)
         for _, size, path in sorted(known):
-            if total <= self._most:
+            if total <= MOST:
                 break
             if path not in self._used:
                 with contextlib.suppress(OSError):
