@@ -13,7 +13,11 @@ from pagetape.schemas.tape import Tape, Writer
 
 S = 1_000_000_000  # a second of the trace clock
 FACTS = Path(__file__).parent / "golden" / "tape" / "facts.json"
-POINTS = ("kmem:mm_page_alloc", "kmem:mm_page_alloc_extfrag", "vmscan:mm_vmscan_direct_reclaim_begin")
+POINTS = (
+    "kmem:mm_page_alloc",
+    "kmem:mm_page_alloc_extfrag",
+    "vmscan:mm_vmscan_direct_reclaim_begin",
+)
 
 
 def packed(directory: Path) -> Path:
@@ -49,7 +53,9 @@ def made(
     return packed(path)
 
 
-def fallbacks(nr: int, order: int = 0, took: int = 3, to: str = "UNMOVABLE") -> list[dict[str, Any]]:
+def fallbacks(
+    nr: int, order: int = 0, took: int = 3, to: str = "UNMOVABLE"
+) -> list[dict[str, Any]]:
     """Fallbacks of one kind."""
     row = {"kind": "alloc_extfrag", "page_order": order, "migratetype": to, "fallback_order": took}
     row |= {"fallback_migratetype": "MOVABLE", "change_ownership": False}

@@ -53,7 +53,9 @@ class Watched(Store):
         self._step(lambda: super(Watched, self).delete(name))
 
 
-_AGGREGATES: dict[str, dict[str, tape_rows.Rows]] = {}  # of the tapes of this file, by identity: each is read once
+_AGGREGATES: dict[
+    str, dict[str, tape_rows.Rows]
+] = {}  # of the tapes of this file, by identity: each is read once
 
 
 class Remembered(tape_rows.Aggregates):
@@ -84,8 +86,7 @@ def rows(store: Store) -> dict[str, list[Any]]:
     tables = FleetIndex(store).tables([*archived.tables()])
     read = {name: rows.scanner().to_table().to_pylist() for name, rows in tables.items()}
     key = {
-        (row["segment"], row["number"]): row["identity"]
-        for row in read[archived.source("tape")]
+        (row["segment"], row["number"]): row["identity"] for row in read[archived.source("tape")]
     }
     assert len({*key.values()}) == len(key), "a tape is twice in the index"
 
@@ -101,11 +102,12 @@ def other(name: Store) -> Store:
     return Store(name.url, name._objects, name.root)
 
 
+@pytest.mark.usefixtures("small_batches")
 def test_each_kill_leaves_an_index_that_the_next_one_finishes(
-    tapes: list[Path], tmp_path: Path, small_batches: None
+    tapes: list[Path], tmp_path: Path
 ) -> None:
-    """Before each write of a compactor, and after the last: readers see whole generations, and the next
-    compactor makes the index that one without a kill makes."""
+    """Before each write of a compactor, and after the last: readers see whole generations,
+    and the next compactor makes the index that one without a kill makes."""
     whole = archives.archived(tmp_path / "whole", tapes)
     counter = Watched(whole)
     Compactor(counter).run(DAY)
@@ -123,8 +125,9 @@ def test_each_kill_leaves_an_index_that_the_next_one_finishes(
         assert rows(store) == expected
 
 
+@pytest.mark.usefixtures("small_batches")
 def test_of_two_compactors_at_once_one_wins_each_generation(
-    tapes: list[Path], tmp_path: Path, small_batches: None
+    tapes: list[Path], tmp_path: Path
 ) -> None:
     """The other one runs as a whole before one write of the first: no tape is there twice."""
     whole = archives.archived(tmp_path / "whole", tapes)
@@ -148,8 +151,9 @@ def test_compactors_of_different_shards_share_a_day(tapes: list[Path], tmp_path:
     assert rows(store) == rows(whole)
 
 
+@pytest.mark.usefixtures("small_batches")
 def test_removed_tapes_drop_out_and_others_keep_their_rows(
-    tapes: list[Path], tmp_path: Path, small_batches: None
+    tapes: list[Path], tmp_path: Path
 ) -> None:
     store = archives.archived(tmp_path / "fleet", tapes)
     Compactor(store).run(DAY)
@@ -189,9 +193,8 @@ def names_of(objects: Iterator[Object]) -> set[str]:
     return {one.name for one in objects}
 
 
-def test_old_files_are_removed_after_the_grace(
-    tapes: list[Path], tmp_path: Path, small_batches: None
-) -> None:
+@pytest.mark.usefixtures("small_batches")
+def test_old_files_are_removed_after_the_grace(tapes: list[Path], tmp_path: Path) -> None:
     store = archives.archived(tmp_path / "fleet", tapes)
     done = Compactor(store).run(DAY)
     assert len(manifest.generations(store)[DAY]) == done.generation > 1

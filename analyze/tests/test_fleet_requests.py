@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import archives
 import pytest
 import s3_server
 from archives import allocs, fallbacks, made
@@ -20,6 +19,8 @@ from pagetape.schemas.tape import Tape
 
 Run = Callable[..., Any]
 URL = f"s3://{s3_server.BUCKET}/questions"
+pytestmark = pytest.mark.usefixtures("fleet")
+
 DAYS = ("2026-11-27", "2026-11-28", "2026-11-29")
 
 
@@ -30,9 +31,7 @@ def server() -> Iterator[s3_server.Server]:
 
 
 @pytest.fixture(autouse=True)
-def environment(
-    server: s3_server.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def environment(server: s3_server.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server, and an empty cache."""
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
@@ -40,9 +39,7 @@ def environment(
 
 
 @pytest.fixture(scope="module")
-def fleet(
-    server: s3_server.Server, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, str]:
+def fleet(server: s3_server.Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An archive of three days and two kernels; the names of its tapes."""
     place = tmp_path_factory.mktemp("tapes")
     with pytest.MonkeyPatch.context() as patch:
@@ -72,7 +69,7 @@ def read(server: s3_server.Server, ask: Callable[[], Any]) -> tuple[Any, set[str
 
 
 def test_an_aggregate_reads_the_index_and_its_table_of_the_day(
-    fleet: dict[str, str], server: s3_server.Server, pagetape: Run
+    server: s3_server.Server, pagetape: Run
 ) -> None:
     def ask() -> Any:
         where = ["--where", "kernel LIKE '6.12%'", "--since", DAYS[2], "--by", "kernel", "--json"]
@@ -87,9 +84,7 @@ def test_an_aggregate_reads_the_index_and_its_table_of_the_day(
     assert again == {f"index/v1/manifest/date={DAYS[2]}/00000001.json"}  # files are kept
 
 
-def test_a_kernel_of_no_tape_reads_no_aggregate(
-    fleet: dict[str, str], server: s3_server.Server, pagetape: Run
-) -> None:
+def test_a_kernel_of_no_tape_reads_no_aggregate(server: s3_server.Server, pagetape: Run) -> None:
     ask = ["report", "extfrag.by_order", URL, "--where", "kernel LIKE '5%'", "--json"]
     said, names_read = read(server, lambda: pagetape(*ask).json)
     assert said["rows"] == [] and said["fleet"]["hosts"] == 0
@@ -113,7 +108,7 @@ def test_a_drill_down_fetches_the_named_tapes_only(
 
 
 def test_a_bucket_that_fails_now_and_then_changes_no_answer(
-    fleet: dict[str, str], server: s3_server.Server, pagetape: Run
+    server: s3_server.Server, pagetape: Run
 ) -> None:
     ask = ["report", "extfrag.by_order", URL, "--json"]
     expected = pagetape(*ask).json
@@ -125,7 +120,7 @@ def test_a_bucket_that_fails_now_and_then_changes_no_answer(
 
 
 def test_the_cache_has_a_bound(
-    fleet: dict[str, str], tmp_path: Path, pagetape: Run, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, pagetape: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Copies that no question uses any more make room for those of the next."""
     from pagetape.indexing import copies

@@ -34,7 +34,6 @@ class Choice(NamedTuple):
         found = {"where": self.where, "since": self.since, "until": self.until, "by": self.by}
         return {name: value for name, value in found.items() if value is not None}
 
-
     def refuse(self) -> None:
         """Raise bad usage if something was chosen: tapes are no archive."""
         if given := self.given():

@@ -190,7 +190,11 @@ def _archive(url: str) -> dict[str, Any]:
 
 
 _KERNELS = """
-    SELECT kernel, count(DISTINCT machine) AS hosts, count(*) AS tapes, round(sum(hours), 3) AS hours
+    SELECT
+        kernel,
+        count(DISTINCT machine) AS hosts,
+        count(*) AS tapes,
+        round(sum(hours), 3) AS hours
     FROM fleet_tape
     WHERE problem IS NULL AND NOT replayed
     GROUP BY kernel
@@ -200,7 +204,8 @@ _KERNELS = """
 
 def _archive_text(found: dict[str, Any]) -> str:
     days = found["days"]
-    span = f"{days[0]} to {days[-1]}, {answer.amount(len(days), 'day')} with tapes" if days else "none"
+    nr = answer.amount(len(days), "day")
+    span = f"{days[0]} to {days[-1]}, {nr} with tapes" if days else "none"
     lost = "unknown" if found["lost"] is None else answer.amount(found["lost"], "event")
     more = [f"{found[name]:,} {name}" for name in ("replays", "unreadable") if found[name]]
     lines = [
@@ -234,8 +239,8 @@ def command(tapes: tuple[Path | options.Archive, ...], as_json: bool) -> None:
     state, bytes), finished_bytes, other_bytes and removed (at, tape, bytes, finished_bytes before,
     keep_bytes).
 
-    Of an archive, it shows what the index knows: tapes, hosts, hours, bytes, lost, days, kernels, and
-    how many tapes are not in the index yet (not_indexed; null if that was not counted).
+    Of an archive, it shows what the index knows: tapes, hosts, hours, bytes, lost, days, kernels,
+    and how many tapes are not in the index yet (not_indexed; null if that was not counted).
 
     The JSON object of one tape has the keys below. Of several tapes, it has one key, `tapes`: the
     list of their objects, in the given order.

@@ -65,9 +65,7 @@ class When(click.ParamType[str]):
 
     name = "time"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         text = str(value).strip()
         if _day(text) is None:
             Moment().convert(text, param, ctx)
@@ -122,7 +120,6 @@ def size(least: float = 0) -> Quantity:
 
 
 PATH = click.Path(path_type=Path)
-
 
 
 class Archive(str):

@@ -160,29 +160,27 @@ def _limited(found: answer.Answer, limit: int | None, said: list[str]) -> answer
     return replace(found, rows=found.rows[:limit])
 
 
-def _run_archive(
-    asked: _Asked, url: str, form: _Form, choice: archive_report.Choice
-) -> None:
+def _run_archive(asked: _Asked, url: str, form: _Form, choice: archive_report.Choice) -> None:
     """A report about an archive: from its index, or about the tapes of a question."""
     q = asked.q
     with archive_report.opened(url, choice) as fleet:
-        filters_given = {"filters": choice.given()} if choice.given() else {}
+        chosen: dict[str, Any] = {"filters": choice.given()} if choice.given() else {}
         if not (q.name.startswith(query.FLEET) or query.of_index(q.name)):
-            about = {"archive": url, "fleet": fleet.totals, "lines": fleet.lines(), **filters_given}
-            _run(asked, archive_report.fetched(fleet, choice), form, about)
+            about = {"archive": url, "fleet": fleet.totals, "lines": fleet.lines()}
+            _run(asked, archive_report.fetched(fleet, choice), form, about | chosen)
             return
-        given = {name: value for name, value in asked.wanted.given().items()}
-        if extra := given.keys() - {"sort", "limit"}:
+        if extra := asked.wanted.given().keys() - {"sort", "limit"}:
             names = ", ".join(f"--{name}" for name in sorted(extra))
             raise click.UsageError(f"{names}: the index has no such parts; pagetape sql {url}")
         found, said = archive_report.counted(fleet, q, asked.values)
         if form.arrow is not None:
             _write_arrow([_table(found)], form, [])
-        shown = _limited(archive_report.in_order(found, asked.wanted.sort), asked.wanted.limit, said)
-        about = {"archive": url, "fleet": fleet.totals, "lost": fleet.totals["lost"], **filters_given}
-        about["tier"] = "recorded"
-        lost = "unknown" if about["lost"] is None else answer.amount(about["lost"], "event")
-        _print(q, form, shown, about, [*said, f"lost: {lost}; tier: recorded"])
+        ordered = archive_report.in_order(found, asked.wanted.sort)
+        shown = _limited(ordered, asked.wanted.limit, said)
+        lost = fleet.totals["lost"]
+        about = {"archive": url, "fleet": fleet.totals, "lost": lost, "tier": "recorded"}
+        lost = "unknown" if lost is None else answer.amount(lost, "event")
+        _print(q, form, shown, about | chosen, [*said, f"lost: {lost}; tier: recorded"])
 
 
 def _table(found: answer.Answer) -> pa.Table:
@@ -287,7 +285,7 @@ def _command(q: query.Query) -> click.Command:
             raise click.UsageError("--json and --csv exclude each other")
         if form.arrow == output.STDOUT and (form.as_json or form.csv):
             raise click.UsageError("--arrow - is the only output on stdout: omit --json and --csv")
-        given = {name: values.pop(f"filter_{name}") for name in _FILTERS}
+        given: dict[str, Any] = {name: values.pop(f"filter_{name}") for name in _FILTERS}
         by = values.pop("by") if query.of_index(q.name) else None
         most = values.pop("most", archive_report.Choice().most)
         times = {name: given.pop(name) for name in ("since", "until")}
@@ -301,8 +299,8 @@ def _command(q: query.Query) -> click.Command:
         if q.name.startswith(query.FLEET):
             step = "pagetape archive T.tape... URL, then pagetape compact URL, make one"
             raise click.UsageError(f"{q.name} is about an archive, not about tapes: {step}")
-        moments = {name: options.moment(name, text) for name, text in times.items()}
-        asked = _Asked(q, values, filters.Filters(**given, **moments), form.arrow is not None)
+        given |= {name: options.moment(name, text) for name, text in times.items()}
+        asked = _Asked(q, values, filters.Filters(**given), form.arrow is not None)
         _run(asked, [Path(tape) for tape in tapes], form, {})
 
     columns = "\n".join(f"  {c.name:<22}{c.doc}" for c in q.columns)
@@ -346,10 +344,10 @@ def _example(q: query.Query) -> str:
     return f"base.tape{' whatif.tape' if q.several else ''}"
 
 
-_COHORTS = """Of an archive, the index answers, and no tape is read. A row then has, for each count of a
-cohort (--by), the sum `nr`, the rate `per_hour` of all hosts together, `hosts_with` (hosts that have
-some), and the percentiles p50, p90 and p99 over hosts of each host's rate per hour. `hosts`, `hours`
-and `tapes` are those of the cohort that recorded such events, also without one."""
+_COHORTS = """Of an archive, the index answers, and no tape is read. A row then has, for each count
+of a cohort (--by), the sum `nr`, the rate `per_hour` of all hosts together, `hosts_with` (hosts
+that have some), and the percentiles p50, p90 and p99 over hosts of each host's rate per hour.
+`hosts`, `hours` and `tapes` are those of the cohort that recorded such events, also without one."""
 
 _FILTERS: dict[str, tuple[Any, str, str]] = {
     "since": (
@@ -361,7 +359,8 @@ _FILTERS: dict[str, tuple[Any, str, str]] = {
     "until": (
         options.When(),
         "TIME",
-        "Only before this time: 20s, or -5s before the end. Of an archive, tapes that began before.",
+        "Only before this time: 20s, or -5s before the end. Of an archive, tapes that began before"
+        " then.",
     ),
     "zone": (str, "NAME", "Only this zone, as NORMAL or DMA32."),
     "node": (click.IntRange(0), "N", "Only this node."),

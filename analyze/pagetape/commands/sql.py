@@ -87,9 +87,9 @@ def command(
     Quote the column "at": it is a keyword. Without a query, the command reads statements from
     stdin, or shows a prompt on a terminal; `.help` there lists its commands, Tab completes names.
 
-    URL is an archive: a directory, or a bucket. The views fleet_* (`pagetape schema fleet_tape`) have
-    its index and aggregates. --where, --since and --until choose its tapes. They are fetched only if
-    a statement reads other tables; the prompt has the views fleet_* only.
+    URL is an archive: a directory, or a bucket. The views fleet_* (`pagetape schema fleet_tape`)
+    have its index and aggregates. --where, --since and --until choose its tapes. They are fetched
+    only if a statement reads other tables; the prompt has the views fleet_* only.
 
     Statements see the tapes and nothing else of this machine: without --unsafe, COPY, read_csv()
     and ATTACH end in an error.

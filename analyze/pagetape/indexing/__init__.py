@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The index of an archive and its aggregates: made by the compactor, read by questions over a fleet.
+"""The index of an archive and its aggregates: the compactor makes them, questions read them.
 
 The room uses `archive`, `asking` and `tapes`, and is used by `commands` and `fleet`.
 """

@@ -105,7 +105,10 @@ class Cohorts:
                 GROUP BY ALL
             ),
             cohort AS (
-                SELECT {_listed(*cohort, "count(*) AS hosts, sum(hours) AS hours, sum(tapes) AS tapes")}
+                SELECT
+                    {_listed(*cohort, "count(*) AS hosts")},
+                    sum(hours) AS hours,
+                    sum(tapes) AS tapes
                 FROM member
                 GROUP BY ALL
             ),
@@ -122,10 +125,14 @@ class Cohorts:
                 FROM member AS m
                 CROSS JOIN cell AS k
                 LEFT JOIN host AS h
-                    ON h.machine = m.machine AND {_same("h", "m", cohort)} AND {_same("h", "k", keys)}
+                    ON h.machine = m.machine
+                    AND {_same("h", "m", cohort)}
+                    AND {_same("h", "k", keys)}
             )
             SELECT
-                {_listed(*named, _of("r", keys), f"coalesce(sum(r.{COUNT}), 0)::BIGINT AS {COUNT}", totals)},
+                {_listed(*named, _of("r", keys))}{", " if groups else ""}
+                coalesce(sum(r.{COUNT}), 0)::BIGINT AS {COUNT},
+                {totals}{", " if totals else ""}
                 round(coalesce(sum(r.{COUNT}), 0) / any_value(c.hours), 6) AS per_hour,
                 count(*) FILTER (r.{COUNT} > 0) AS hosts_with,
                 round(quantile_cont(r.rate, 0.5), 6) AS p50,

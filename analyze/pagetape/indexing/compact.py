@@ -303,6 +303,9 @@ def _mark(one: Object) -> _Mark:
 
 def _parquet(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    options = {"use_dictionary": [*archived.repeated(rows.schema)], "column_encoding": {"number": "DELTA_BINARY_PACKED"}}
+    options = {
+        "use_dictionary": [*archived.repeated(rows.schema)],
+        "column_encoding": {"number": "DELTA_BINARY_PACKED"},
+    }
     pq.write_table(rows, sink, compression="zstd", compression_level=3, **options)
     return bytes(sink.getvalue())

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs
 
-from pagetape.archive import names
+from pagetape.archive import listing, names
 from pagetape.archive.store import Object, Store, StoreError
 from pagetape.asking import archived
 from pagetape.indexing import manifest
@@ -26,6 +26,10 @@ _COMPARED = 20_000  # tapes of a question up to which the list of tapes is compa
 
 _PART = 300_000  # tapes of a question that are summed up at a time
 _LONG_AGO = datetime.fromtimestamp(0, UTC)
+
+
+def _say_nothing(_: str) -> None:
+    """compact and verify say which objects are no tapes."""
 
 
 class FleetIndex:
@@ -81,9 +85,8 @@ class FleetIndex:
         there = set()
         for below in self._store.below(names.TAPES):
             if self._asked(day := below.removeprefix("date=")):
-                for one in self._store.list(names.prefix(day)):
-                    if named := names.parse(one.name):
-                        there.add(named.identity)
+                found = listing.tapes(self._store, day, say=_say_nothing)
+                there |= {named.identity for named, _ in found}
                 if len(there) > 2 * _COMPARED:
                     return None
         table = self.tables(["tape"])[archived.source("tape")]
@@ -93,9 +96,9 @@ class FleetIndex:
     def tables(
         self, wanted: Collection[str], segments: Collection[int] | None = None
     ) -> dict[str, SegmentRows]:
-        """Tables for Database.read_archive(): of these names, with the rows of these segments, or of
-        all. Fetches their files. Another compactor may remove an old generation meanwhile: then the
-        next one is read."""
+        """Tables for Database.read_archive(): of these names, with the rows of these segments, or
+        of all. Fetches their files. Another compactor may remove an old generation meanwhile: then
+        the next one is read."""
         found = {archived.source(name): SegmentRows(self, name) for name in wanted}
         try:
             for rows in found.values():

@@ -102,7 +102,7 @@ def read(store: Store, date: str, generation: int) -> Manifest:
 
 
 def latest(store: Store, date: str, *, anew: bool = False) -> Manifest:
-    """The newest generation of a day; with `anew`, one without segments in place of a damaged one."""
+    """The newest generation of a day; with `anew`, an empty one in place of a damaged one."""
     newest = max(generations(store, date).get(date, ()), default=0)
     try:
         return read(store, date, newest) if newest else Manifest(date, 0, ())

@@ -64,7 +64,8 @@ class Wanted:
     def sql(self) -> str:
         """The condition on fleet_tape; empty for all tapes."""
         limits = ((">=", self.since), ("<", self.until))
-        began = "coalesce(began, try_cast(date AS TIMESTAMP))"  # a tape that cannot be read has a day
+        # A tape that cannot be read has a day.
+        began = "coalesce(began, try_cast(date AS TIMESTAMP))"
         parts = [f"{began} {sign} TIMESTAMP '{at}'" for sign, at in limits if at is not None]
         if self.where is not None:
             parts.append(f"(\n{self.where}\n)")
@@ -73,8 +74,8 @@ class Wanted:
     @property
     def days(self) -> tuple[str | None, str | None]:
         """The first and the last day of the archive that may have such tapes."""
-        first, last = (at and at.date().isoformat() for at in (self.since, self.until))
-        return first, last
+        first = None if self.since is None else str(self.since.date())
+        return first, None if self.until is None else str(self.until.date())
 
     @property
     def words(self) -> list[str]:
@@ -120,7 +121,7 @@ class Fleet:
         """The tapes in groups: what a question needs of them, in one scan of the index."""
         sql = f"""
             SELECT
-                {"".join(f"{one}, " for one in filter(None, [cohort_columns(self.wanted.by)]))}
+                {cohort_columns(self.wanted.by)}{", " if self.wanted.by else ""}
                 tape >> 32 AS segment,
                 machine,
                 recorded,
@@ -162,7 +163,11 @@ class Fleet:
                 count(DISTINCT machine) FILTER (NOT replayed) AS hosts,
                 coalesce(sum(hours) FILTER (NOT replayed), 0) AS hours,
                 coalesce(sum(bytes), 0)::BIGINT AS bytes,
-                if(sum(lost_unknown) FILTER (NOT unreadable) > 0, NULL, sum(lost) FILTER (NOT replayed))::BIGINT AS lost
+                if(
+                    sum(lost_unknown) FILTER (NOT unreadable) > 0,
+                    NULL,
+                    sum(lost) FILTER (NOT replayed)
+                )::BIGINT AS lost
             FROM {MEMBERS}
         """)
 
@@ -173,8 +178,8 @@ class Fleet:
         *,
         unsafe: bool = False,
     ) -> Database:
-        """A database with these tables of the archive, of its own tapes only, and with the tables of
-        `tapes`. `unsafe`: as of Database."""
+        """A database with these tables of the archive, of its own tapes only, and with the tables
+        of `tapes`. `unsafe`: as of Database."""
         found = self.index.tables(sorted(tables), self._segments)
         db = Database(tapes, unsafe=unsafe)
         db.read_archive(found, self.wanted.sql)
@@ -242,7 +247,8 @@ class Fleet:
         other, short, units = self._of_groups(f"""
             SELECT
                 coalesce(sum(tapes) FILTER ({_READ} AND NOT ({measured})), 0)::BIGINT AS other,
-                coalesce(sum(tapes) FILTER ({measured} AND has_hours IS NOT true), 0)::BIGINT AS short,
+                coalesce(sum(tapes) FILTER ({measured} AND has_hours IS NOT true), 0)::BIGINT
+                    AS short,
                 count(DISTINCT fallback_unit) FILTER ({measured}) AS units
             FROM {MEMBERS}
         """).values()
@@ -265,9 +271,11 @@ class Fleet:
         hours = totals["hours"]
         found = [*self.wanted.words, f"{of}, {hours:,.{1 if hours >= 10 else 3}f} host-hours"]
         if totals["unreadable"]:
-            found.append(f"{amount(totals['unreadable'], 'tape')} cannot be read: report fleet.coverage")
+            bad = amount(totals["unreadable"], "tape")
+            found.append(f"{bad} cannot be read: report fleet.coverage")
         if totals["replays"]:
-            found.append(f"{amount(totals['replays'], 'replay')} in the archive: only recordings count")
+            others = amount(totals["replays"], "replay")
+            found.append(f"{others} in the archive: only recordings count")
         return [*found, *self.missing()]
 
     def missing(self) -> list[str]:
@@ -283,7 +291,8 @@ class Fleet:
             lines.append(f"{amount(new, 'tape')} {are} not in the index yet; {step}")
         if gone:
             are = "is" if gone == 1 else "are"
-            lines.append(f"{amount(gone, 'tape')} of the index {are} no longer in the archive; {step}")
+            of = f"{amount(gone, 'tape')} of the index"
+            lines.append(f"{of} {are} no longer in the archive; {step}")
         return lines
 
     # ---- tapes
@@ -302,9 +311,11 @@ class Fleet:
         if len(rows) > most:
             total = self.totals["tapes"]
             why = f"this report reads tapes, not the index: {total:,} tapes, the limit is {most:,}"
-            raise Refused(f"{why}; choose fewer with --where and --since, or allow more: --most {total}")
+            more = f"choose fewer with --where and --since, or allow more: --most {total}"
+            raise Refused(f"{why}; {more}")
         if not rows:
-            raise StoreError(errno.ENOENT, f"{self.store.url}: no tape of the index meets this")
+            why = "no tape of the index meets this"
+            raise StoreError(errno.ENOENT, f"{self.store.url}: {why}")
         return [Object(name, size, etag, datetime.min) for name, size, etag in rows]
 
     def close(self) -> None:

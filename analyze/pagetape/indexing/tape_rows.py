@@ -23,7 +23,13 @@ _OF_RUNS = ("reclaim", "stall")
 
 # The report whose rows are those of `reclaim`, and the columns that they take from it.
 _RECLAIM = "reclaim.summary"
-_OF_REPORT = {"what": "what", "nr": "runs", "pages": "pages", "total_ms": "total_ms", "max_ms": "max_ms"}
+_OF_REPORT = {
+    "what": "what",
+    "nr": "runs",
+    "pages": "pages",
+    "total_ms": "total_ms",
+    "max_ms": "max_ms",
+}
 
 
 def _questions() -> dict[str, query.Query]:
@@ -113,7 +119,7 @@ def _recorded(tape: Tape) -> str | None:
 
 
 def _hashed(text: object) -> str | None:
-    return text and blake2b(str(text).encode(), digest_size=8).hexdigest()
+    return blake2b(str(text).encode(), digest_size=8).hexdigest() if text else None
 
 
 def _readings(tape: Tape) -> int:
