@@ -21,7 +21,7 @@ from secrets import token_hex
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pagetape.archive import names
+from pagetape.archive import listing, names
 from pagetape.archive.names import Named
 from pagetape.archive.store import Object, Put, Store, StoreError
 from pagetape.asking import archived
@@ -122,11 +122,8 @@ class _Day:
 
     def _listed(self) -> dict[str, Object]:
         """The tapes of the day, by identity."""
-        found = {}
-        for one in self._store.list(names.prefix(self._date, self._by.shard)):
-            if named := names.parse(one.name):
-                found[named.identity] = one
-        return found
+        found = listing.tapes(self._store, self._date, self._by.shard)
+        return {named.identity: one for named, one in found}
 
     def _batches(self, objects: Sequence[Object]) -> Iterator[Sequence[Object]]:
         for first in range(0, len(objects), _BATCH):
