@@ -13,6 +13,7 @@ import pytest
 
 from pagetape.tapes import cache, origin
 
+from .fleet_archive import fleet
 from .test_policy_lib import compile_lib
 from .test_sweep import CRASH
 
@@ -45,6 +46,18 @@ def test_a_cluster_makes_the_same_files(
     here = pagetape("sweep", *MODES, small, "-o", tmp_path / "here")
     assert (there.status, there.out) == (here.status, here.out)
     assert files(tmp_path / "there") == files(tmp_path / "here") != {}
+
+
+def test_a_cluster_sweeps_an_archive(
+    scheduler: str, small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    fleet(tmp_path / "archive", small, 5)
+    asked = ("sweep", tmp_path / "archive", "--policy", "nofragment:mode=off", "--json")
+    asked += ("--ensemble", 0, "-o")
+    there = pagetape(*asked, tmp_path / "there", "--cluster", scheduler).json
+    here = pagetape(*asked, tmp_path / "here").json
+    assert (there["made"], there["runs"], there["fleet"]) == (5, here["runs"], here["fleet"])
+    assert len([*(tmp_path / "there").rglob("*.parquet")]) == 2  # parts of four tapes
 
 
 def test_a_run_that_ends_the_engine_does_not_end_the_worker(

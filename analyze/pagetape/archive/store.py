@@ -75,9 +75,9 @@ def directory_of(text: str) -> Path:
     return Path(unquote(urlsplit(text).path)) if text.startswith("file://") else Path(text)
 
 
-def is_archive(path: Path) -> bool:
-    """Whether a path is a directory with tapes as objects."""
-    return (path / names.TAPES).is_dir()
+def is_archive(text: str) -> bool:
+    """Whether a word is the place of an archive: a URL, or a directory with tapes as objects."""
+    return is_url(text) or (Path(text) / names.TAPES).is_dir()
 
 
 def open_store(url: str | Path, *, create: bool = False) -> Store:

@@ -275,6 +275,11 @@ def _paragraphs(doc: str) -> str:
     return "\n\n".join(f"\b\n  {p.strip()}" if "\n  " in p else p for p in parts)
 
 
+def _has_cohorts(q: query.Query) -> bool:
+    """Whether --by tells cohorts of its answer apart."""
+    return query.of_index(q.name) or q.name == "fleet.regressions"
+
+
 def _command(q: query.Query) -> click.Command:
     def run(tapes: Sequence[Path | options.Archive], **values: Any) -> None:
         from pagetape.asking import filters
@@ -286,7 +291,7 @@ def _command(q: query.Query) -> click.Command:
         if form.arrow == output.STDOUT and (form.as_json or form.csv):
             raise click.UsageError("--arrow - is the only output on stdout: omit --json and --csv")
         given: dict[str, Any] = {name: values.pop(f"filter_{name}") for name in _FILTERS}
-        by = values.pop("by") if query.of_index(q.name) else None
+        by = values.pop("by") if _has_cohorts(q) else None
         most = values.pop("most", archive_report.Choice().most)
         times = {name: given.pop(name) for name in ("since", "until")}
         if url := options.archive_of(tapes):
@@ -326,7 +331,7 @@ def _command(q: query.Query) -> click.Command:
         click.Option([f"--{name}", f"filter_{name}"], type=kind, metavar=metavar, help=text)
         for name, (kind, metavar, text) in _FILTERS.items()
     ]
-    if query.of_index(q.name):
+    if _has_cohorts(q):
         command.params.append(_by)
     elif not q.name.startswith(query.FLEET):
         command = archive_report.most(command)
