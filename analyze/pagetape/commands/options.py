@@ -141,8 +141,7 @@ def source(text: str) -> Path | Archive:
     """The tape or the archive that a word names."""
     from pagetape.archive import store
 
-    found = store.is_url(text) or store.is_archive(Path(text))
-    return Archive(text) if found else Path(text)
+    return Archive(text) if store.is_archive(text) else Path(text)
 
 
 def archive_of(sources: Sequence[Path | Archive]) -> Archive | None:
