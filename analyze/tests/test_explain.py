@@ -409,6 +409,15 @@ def test_gfp_lists_a_mask_by_era(pagetape: Run) -> None:
 # ---- the command
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_a_log_that_powershell_wrote(encoding: str, pagetape: Run, tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    bom = {"utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff"}.get(encoding, b"")
+    path.write_bytes(bom + text_of(whole()).replace("\n", "\r\n").encode(encoding))
+    (one,) = json.loads(pagetape("explain", path, "--json").out)["reports"]
+    assert (one["class"], one["sure"]) == ("below_min", True)
+
+
 def test_explain_reads_files_and_stdin(pagetape: Run, tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text(text_of(whole()))

@@ -8,6 +8,7 @@ Where a fold lost a character, the line has GAP there, so that no figure is read
 
 from __future__ import annotations
 
+import codecs
 import html
 import json
 import re
@@ -29,7 +30,7 @@ _ENTITY = re.compile(r"&(?:lt|gt|amp|nbsp|quot|#\d{2,4});")
 _TAG = re.compile(r"</?(?:p|br|pre|div|code|span|samp|tt|li|td)(?: [^<>]{0,80})? ?/?>")
 _QUOTED = re.compile(rb"=([0-9A-F]{2})")
 # A message in JSON, as journalctl, dmesg and others write it.
-_JSON = re.compile(r'"(?:MESSAGE|message|msg)" *: *("(?:[^"\\]|\\.)*")')
+_JSON = re.compile(r'"(?:MESSAGE|message|msg|log)" *: *("(?:[^"\\]|\\.)*")')
 
 _ZONES = r"(?:DMA32|DMA|Normal|HighMem|Movable|Device)"
 _DAY = r"\d\d:\d\d:\d\d(?:[.,]\d+)?"
@@ -62,6 +63,11 @@ _PREFIXES = [
     (re.compile(r"(?:\S+ )?kernel: "), True),
     (re.compile(r"kern *:[a-z]+ *: ?"), True),  # dmesg -x
     (re.compile(r"\d{1,4}\. {0,2}(?=<|\[)"), True),  # the lines of a page with numbers
+    (
+        re.compile(r"(?:/?[\w.-]+[/.])*(?:log|messages|syslog)(?:\.\d+)?[:-](?:\d+[:-])?"),
+        True,
+    ),  # grep
+    (re.compile(r"\d{1,9}:(?=\[ *\d)"), True),  # grep -n
     (re.compile(r"(?:[|>] ?)+"), False),
 ]
 _STAMP_INSIDE = re.compile(r"(?<=\S)\s*(?=\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? ?)")
@@ -124,10 +130,28 @@ class _Piece:
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    while data := file.readline(LONGEST):
+    data = file.readline(LONGEST)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        yield from _of_utf16(data, file)
+        return
+    while data:
         yield data
         while not data.endswith(b"\n") and len(data) == LONGEST:
             data = file.readline(LONGEST)
+        data = file.readline(LONGEST)
+
+
+def _of_utf16(data: bytes, file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a text in UTF-16, as PowerShell writes it."""
+    decoder = codecs.getincrementaldecoder("utf-16")("replace")
+    text = ""
+    while data:
+        text += decoder.decode(data)
+        *whole, text = text.split("\n")
+        yield from (f"{line}\n".encode("utf-8", "replace") for line in whole)
+        text = text[:LONGEST]
+        data = file.readline(LONGEST)
+    yield text.encode("utf-8", "replace")
 
 
 def _decoded(lines: Iterator[bytes]) -> Iterator[bytes]:
