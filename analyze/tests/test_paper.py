@@ -20,6 +20,7 @@ Run = Callable[..., Any]
 
 ROOT = Path(__file__).parents[2]
 PRESSURE = ROOT / "analyze/demo/pressure.tape"
+LOWZONE = ROOT / "analyze/demo/lowzone.tape"
 SHARED = Path("/work/shared/data/published")
 NAMES = ["kswapd", "nofragment", "pcp-tuning", "reserve", "thp-numa"]
 ROW = {"table", "row", "column", "value", "published", "unit", "machine", "kernel", "source"}
@@ -101,7 +102,7 @@ def test_an_empty_tape_has_reasons(empty: Path, pagetape: Run) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_binding_names_something(name: str) -> None:
     paper = papers.paper(name)
-    known = query.reports().keys() | {"zone_lock.contention"}
+    known = query.reports().keys()
     stacks = paper_model.stacks(paper)
     assert paper.about["baseline"] in stacks
     for figure in paper.every:
@@ -194,6 +195,18 @@ def test_the_columns_have_their_signs(pagetape: Run) -> None:
     printed = cell(found, **where, column="+1-4 (boost), printed reduction")
     assert printed["modelled"] == pytest.approx(100 * (1 - boost["ratio"]["value"]))
     assert boost["published_ratio"] == pytest.approx(14263 / 215698)
+
+
+def test_patch_1_acts_where_a_node_has_a_lower_zone(pagetape: Run) -> None:
+    about = ("--table", "extfrag events < order 9", "--ensemble", "4", "--json")
+    found = pagetape("paper", "nofragment", LOWZONE, *about).json
+    check_cells(found["rows"])
+    where = {"table": "extfrag events < order 9", "row": "2S-madv"}
+    vanilla, lowzone = (cell(found, **where, column=c) for c in ("vanilla", "+1 (lowzone)"))
+    assert lowzone["modelled"] < vanilla["modelled"]
+    assert lowzone["verdict"] == "same sign" and lowzone["difference"]["high"] < 0
+    report = pagetape("report", "extfrag.by_order", LOWZONE, "--json").json["rows"]
+    assert lowzone["recorded"] == sum(row["nr"] for row in report if row["below_pageblock"])
 
 
 def test_few_fallbacks_are_no_basis_for_stalls(pagetape: Run) -> None:

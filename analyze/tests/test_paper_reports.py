@@ -57,11 +57,6 @@ def test_samples_take_the_place_of_a_last_snapshot(tmp_path: Path, pagetape: Run
     ]
 
 
-def test_a_tape_without_counters_says_what_makes_them(golden: Path, pagetape: Run) -> None:
-    said = pagetape("report", "vmstat.deltas", golden)
-    assert said.status == 1 and "/proc/vmstat" in said.err
-
-
 def test_an_event_of_reclaim_belongs_to_its_actor(tmp_path: Path, pagetape: Run) -> None:
     def scan(pid: int, scanned: int, reclaimed: int) -> dict[str, Any]:
         counts = {"nr_scanned": scanned, "nr_reclaimed": reclaimed}

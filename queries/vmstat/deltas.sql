@@ -5,8 +5,6 @@
 -- `per_s` is the change per second between the two readings; it is empty if an import does not know
 -- their times.
 --
--- Needs: vmstat
---
 -- Tier: -
 --
 -- Columns:

@@ -57,8 +57,8 @@ class Figure:
     when      condition on the tape: its kernel has the rules of this column
     lacks     names in the paper's table `lacks`
     inert     names in `inert`: why the modelled rules cannot act
-    remark    a text, or [condition, text] beside a recorded value
-    note      [condition, text]
+    remark    a text; or [condition, text] pairs for a recorded value
+    note      such pairs for every tape
     """
 
     table: str
@@ -170,12 +170,13 @@ def _of_row(figure: Figure, value: Any) -> Any:
 
 
 def matches(text: str, globs: str | Sequence[str]) -> bool:
+    """Whether a text matches one of the globs of a cell."""
     return any(fnmatchcase(text, one) for one in ([globs] if isinstance(globs, str) else globs))
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What a tape has of a figure: a number or a reason, remarks, and whether the rules are its."""
+    """What a tape has of a figure: a number or a reason."""
 
     value: float | str
     inert: str | None = None  # why the modelled rules cannot act here
@@ -208,12 +209,12 @@ def _cell(
         value = NOT_THIS_KERNEL
     else:
         value = _value(figure, found)
-    remark = keys.get("remark")
-    if isinstance(remark, list):
-        remark = remark[1] if known[remark[0]] and not isinstance(value, str) else None
-    if "note" in keys and known[keys["note"][0]]:
-        remark = "; ".join(filter(None, (remark, keys["note"][1])))
-    return Cell(value, inert, lack, remark)
+    remarks = keys.get("remark", [])
+    if isinstance(remarks, str):
+        return Cell(value, inert, lack, remarks)
+    true = [text for when, text in remarks if known[when] and not isinstance(value, str)]
+    true += [text for when, text in keys.get("note", ()) if known[when]]
+    return Cell(value, inert, lack, "; ".join(true) or None)
 
 
 def _value(figure: Figure, found: Mapping[tuple[str, str], float | str]) -> float | str:
@@ -225,8 +226,10 @@ def _value(figure: Figure, found: Mapping[tuple[str, str], float | str]) -> floa
         return str(how.get("otherwise", value))
     if "n" in how:
         nr = found[how["report"], how["n"]]
-        if isinstance(nr, str) or nr < how["least"]:
-            return TOO_SMALL.format(nr if isinstance(nr, str) else f"{nr:.0f}")
+        if isinstance(nr, str):
+            return nr
+        if nr < how["least"]:
+            return TOO_SMALL.format(f"{nr:.0f}")
     return value
 
 
@@ -234,21 +237,17 @@ def _conditions(paper: Paper, tape: Tape) -> dict[str, bool | None]:
     """Every condition of the paper on a tape."""
     wanted = [*paper.about.get("lacks", {}).values(), *paper.about.get("inert", {}).values()]
     for figure in paper.every:
-        remark = figure.keys.get("remark")
-        wanted += [figure.keys["when"]] if "when" in figure.keys else []
-        wanted += [remark[0]] if isinstance(remark, list) else []
-        wanted += [figure.keys["note"][0]] if "note" in figure.keys else []
+        keys = figure.keys
+        remarks = keys.get("remark", [])
+        wanted += [keys["when"]] if "when" in keys else []
+        wanted += [] if isinstance(remarks, str) else [when for when, _ in remarks]
+        wanted += [when for when, _ in keys.get("note", ())]
     wanted = list(dict.fromkeys([_KNOWN, *wanted]))
     columns = ", ".join(f"({sql}) AS c{i}" for i, sql in enumerate(wanted))
     with Database([tape]) as db:
-        question = _question(f"paper.{paper.name}", f"SELECT {columns} FROM machine AS m")
-        ((*values,),) = db.run(question).rows
+        about = replace(query.reports()["loss"], name=f"paper.{paper.name}")
+        ((*values,),) = db.run(replace(about, sql=f"SELECT {columns} FROM machine AS m")).rows
     return dict(zip(wanted, values, strict=True))
-
-
-def _question(name: str, sql: str) -> query.Query:
-    flags = (False,) * 4
-    return query.Query(name, "", "", "-", *flags, (), (), sql)
 
 
 def _values(paper: Paper, tape: Tape) -> dict[tuple[str, str], float | str]:
@@ -266,9 +265,7 @@ def _values(paper: Paper, tape: Tape) -> dict[tuple[str, str], float | str]:
     asked = {}
     found: dict[tuple[str, str], float | str] = {}
     for name, values in wanted.items():
-        known = name in reports
-        lack = _lacking(reports[name], kinds[name], tape) if known else NOT_RECORDED + "--events"
-        if lack:
+        if lack := _lacking(reports[name], kinds[name], tape):
             found |= {(name, value): lack for value in values}
             continue
         columns = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(values))

@@ -36,9 +36,10 @@ class Stack(ensemble.Members):
         locks = made.table("zone_lock")
         for name in ("holds", "hold_ns", "wait_ns") if locks.num_rows else ():
             values[_LOCK + name] = sum(locks[name].to_pylist())
-        size = values[_TOTAL + "alloc_pages"] * int(made.facts.get("page_size") or 4096)
-        if locks.num_rows and size:
-            values[_LOCK + "ns per MB"] = 10**6 * values[_LOCK + "hold_ns"] // size
+        asked = values.get(_TOTAL + "alloc_pages", 0) - values.get(_TOTAL + "alloc_batch_waste", 0)
+        size = asked * int(made.facts.get("page_size") or 4096)
+        if locks.num_rows and size:  # as in the report zone_lock.per_mb
+            values[_LOCK + "ns per MB"] = (values[_LOCK + "hold_ns"] << 20) // size
         idle = policy_effect.without_choice(part.result["policies_effect"])
         values |= {_IDLE + line: 0 for line in idle}
         more = {name: {"unit": "", "tier": "B", "value": nr} for name, nr in values.items()}
