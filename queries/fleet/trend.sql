@@ -36,28 +36,57 @@ WITH point (metric, tracepoint) AS (
         ('stalled_ms', 'vmscan:mm_vmscan_direct_reclaim_begin')
 ),
 
+recording AS (
+    SELECT tape, date, machine, recorded, hours
+    FROM fleet_tape
+    WHERE problem IS NULL AND NOT replayed AND hours > 0
+),
+
 part AS (
-    SELECT tape, 'fallbacks' AS metric, sum(events)::DOUBLE AS total FROM fleet_extfrag GROUP BY tape
+    SELECT
+        r.date,
+        r.machine,
+        unnest(['fallbacks', 'mixing']) AS metric,
+        unnest([sum(e.events), sum(e.events) FILTER (e.kind <> 'whole')])::DOUBLE AS total
+    FROM fleet_extfrag AS e
+    JOIN recording AS r USING (tape)
+    GROUP BY r.date, r.machine
     UNION ALL
-    SELECT tape, 'mixing', sum(events) FROM fleet_extfrag WHERE kind <> 'whole' GROUP BY tape
+    SELECT r.date, r.machine, 'failed', sum(e.without_page)
+    FROM fleet_event AS e
+    JOIN recording AS r USING (tape)
+    WHERE e.kind = 'alloc'
+    GROUP BY r.date, r.machine
     UNION ALL
-    SELECT tape, 'failed', sum(without_page) FROM fleet_event WHERE kind = 'alloc' GROUP BY tape
+    SELECT r.date, r.machine, 'direct_reclaim', sum(e.runs)
+    FROM fleet_reclaim AS e
+    JOIN recording AS r USING (tape)
+    WHERE e.what = 'direct_reclaim'
+    GROUP BY r.date, r.machine
     UNION ALL
-    SELECT tape, what, runs FROM fleet_reclaim WHERE what = 'direct_reclaim'
-    UNION ALL
-    SELECT tape, unnest(['stalls', 'stalled_ms']), unnest([sum(stalls), sum(total_us) / 1e3])
-    FROM fleet_stall
-    WHERE what = 'any'
-    GROUP BY tape
+    SELECT r.date, r.machine, unnest(['stalls', 'stalled_ms']), unnest([sum(e.stalls), sum(e.total_us) / 1e3])
+    FROM fleet_stall AS e
+    JOIN recording AS r USING (tape)
+    WHERE e.what = 'any'
+    GROUP BY r.date, r.machine
+),
+
+-- Few rows, before the tracepoints are looked up.
+covered AS (
+    SELECT date, machine, recorded, sum(hours) AS hours FROM recording GROUP BY date, machine, recorded
+),
+
+member AS (
+    SELECT c.date, p.metric, c.machine, sum(c.hours) AS hours
+    FROM covered AS c
+    JOIN point AS p ON was_recorded(c.recorded, p.tracepoint)
+    GROUP BY c.date, p.metric, c.machine
 ),
 
 host AS (
-    SELECT t.date, p.metric, t.machine, sum(t.hours) AS hours, coalesce(sum(a.total), 0) AS total
-    FROM fleet_tape AS t
-    CROSS JOIN point AS p
-    LEFT JOIN part AS a ON a.tape = t.tape AND a.metric = p.metric
-    WHERE t.problem IS NULL AND NOT t.replayed AND t.hours > 0 AND was_recorded(t.recorded, p.tracepoint)
-    GROUP BY t.date, p.metric, t.machine
+    SELECT m.date, m.metric, m.hours, coalesce(a.total, 0) AS total
+    FROM member AS m
+    LEFT JOIN part AS a ON a.date = m.date AND a.metric = m.metric AND a.machine = m.machine
 )
 
 SELECT

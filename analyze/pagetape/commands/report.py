@@ -126,8 +126,8 @@ def _run(asked: _Asked, paths: Sequence[Path], form: _Form, about: dict[str, Any
 
     q, tapes = asked.q, [Tape(path) for path in paths]
     origin.check_together(tapes)
-    several = q.several or len(tapes) == 1
-    found = asked.of(tapes) if several else asked.of_each(tapes)
+    alone = len(tapes) == 1 and "archive" not in about
+    found = asked.of(tapes) if q.several or alone else asked.of_each(tapes)
     if form.arrow is not None:
         _write_arrow(found.tables, form, [*paths])
     said, lines = [*found.said], about.pop("lines", [])
@@ -141,7 +141,7 @@ def _run(asked: _Asked, paths: Sequence[Path], form: _Form, about: dict[str, Any
     texts = [str(path) for path in paths]
     about = {
         **about,
-        **({"tapes": texts} if q.several or len(texts) > 1 else {"tape": texts[0]}),
+        **({"tape": texts[0]} if alone and not q.several else {"tapes": texts}),
         "lost": loss.total,
         "anomalies": loss.anomalies,
         "tier": max(tiers, default="recorded"),
