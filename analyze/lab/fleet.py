@@ -8,8 +8,8 @@ Makes the index and the aggregates of an archive of N hosts over D days, with N 
 host, out of the rows of real tapes (the demo's, without T.tape): shifted in time, of machines of
 their own, on four kernels. A host has a level, and most of its tapes have few fallbacks or none.
 Then it asks the archive, each time in a new process, and computes the percentiles of
-extfrag.by_migratetype again: from the Parquet files, without the views, in Python. Exit status 1 if
-one differs.
+extfrag.by_migratetype again, from the Parquet files and without the views. Exit status 1 if one
+differs. With --keep the archive stays in DIR; one that is there is asked as it is.
 
 The second part puts the real tapes, as those of six hosts, into an archive and compacts it: CPU
 and bytes for each tape. `--quiet` names five-minute tapes of a rotation of the event set cheap: the same for
@@ -163,11 +163,12 @@ _CELLS = """
     )
     ORDER BY number
 """
+_CELL = ("alloc_migratetype", "fallback_migratetype", "kind", "below_pageblock")
 _COUNTS = {"extfrag": "events", "event": "events", "reclaim": "runs", "stall": "stalls"}
 
 
-def fleet(root: Path, real: Store, hosts: int, days: int, each: int, size: int) -> dict[str, int]:
-    """The index of many hosts, out of the rows of real tapes; how much of everything there is."""
+def fleet(root: Path, real: Store, hosts: int, days: int, each: int, size: int) -> None:
+    """The index of many hosts, out of the rows of real tapes."""
     store, db = open_store(root, create=True), duckdb.connect()
     (root / names.TAPES).mkdir()
     for table in ("tape", *_COUNTS):
@@ -177,7 +178,6 @@ def fleet(root: Path, real: Store, hosts: int, days: int, each: int, size: int) 
     how: dict[str, Any] = {"nr": hosts * each, "each": each, "size": size}
     how |= {"kernels": list(KERNELS), "nr_kernels": len(KERNELS)}
     ((how["templates"],),) = db.execute("SELECT count(*) FROM template").fetchall()
-    totals = {"hosts": hosts, "days": days, "tapes": 0, "rows of extfrag": 0, "bytes of the index": 0}
     for nr in range(days):
         day = str(FIRST + timedelta(days=nr))
         files = {}
@@ -194,11 +194,18 @@ def fleet(root: Path, real: Store, hosts: int, days: int, each: int, size: int) 
             store.put_new(manifest.data_name(day, f"00000001-{nr:08x}", table), content)
         segment = Segment(f"00000001-{nr:08x}", hosts * each, files)
         manifest.put(store, Manifest(day, 1, (segment,)), {"by": "fleet.py"})
-        totals["tapes"] += hosts * each
-        totals["rows of extfrag"] += tables["extfrag"].num_rows
-        totals["bytes of the index"] += sum(files.values())
         program.say(f"fleet: {day}: {hosts * each:,} tapes")
-    return totals
+
+
+def totals(root: Path) -> dict[str, int]:
+    """How much of everything an archive's index has."""
+    store = open_store(root)
+    known = [manifest.latest(store, day) for day in manifest.generations(store)]
+    tapes = sum(one.tapes for one in known)
+    size = sum(sum(part.files.values()) for one in known for part in one.segments)
+    rows = sum(pq.read_metadata(p).num_rows for p in root.glob("index/v1/data/*/*.extfrag.parquet"))
+    found = {"days": len(known), "tapes": tapes, "rows of extfrag": rows, "bytes of the index": size}
+    return found | {"bytes of the index a tape": round(size / tapes)}
 
 
 def _parquet(rows: pa.Table) -> bytes:
@@ -238,24 +245,27 @@ def _percentile(ordered: Sequence[float], share: float) -> float:
 
 
 def recomputed(root: Path) -> dict[tuple[Any, ...], tuple[float, ...]]:
-    """p50, p90 and p99 over hosts of fallbacks per hour, by kernel, types, kind and size."""
-    hours: dict[tuple[str, str], float] = {}  # of a kernel and a machine
+    """p50, p90 and p99 over hosts of fallbacks per hour, by kernel, types, kind and size: sums of
+    the Parquet files by SQL of this program, percentiles in Python."""
+    db = duckdb.connect()
+    hours: dict[str, dict[str, float]] = {}  # of a kernel, by machine
     events: dict[tuple[Any, ...], dict[str, int]] = {}
     for path in sorted(root.glob("index/v1/data/*/*.tape.parquet")):
-        rows = pq.read_table(path, columns=["number", "kernel", "machine", "hours"])
-        columns = [rows[name].to_pylist() for name in rows.column_names]
-        tape = {nr: (kernel, machine) for nr, kernel, machine, _ in zip(*columns, strict=True)}
-        for key, some in zip(tape.values(), columns[3], strict=True):
-            hours[key] = hours.get(key, 0.0) + some
-        of = ["number", "alloc_migratetype", "fallback_migratetype", "kind", "below_pageblock", "events"]
-        rows = pq.read_table(str(path).replace(".tape.", ".extfrag."), columns=of)
-        for nr, *cell, count in zip(*(rows[name].to_pylist() for name in of), strict=True):
-            kernel, machine = tape[nr]
+        rows = str(path).replace(".tape.", ".extfrag.")
+        sql = f"SELECT kernel, machine, sum(hours) FROM '{path}' GROUP BY ALL"
+        for kernel, machine, some in db.execute(sql).fetchall():
+            of = hours.setdefault(kernel, {})
+            of[machine] = of.get(machine, 0.0) + some
+        sql = f"""
+            SELECT kernel, machine, {", ".join(_CELL)}, sum(e.events)
+            FROM '{rows}' AS e JOIN '{path}' AS t USING (number)
+            GROUP BY ALL
+        """
+        for kernel, machine, *cell, count in db.execute(sql).fetchall():
             host = events.setdefault((kernel, *cell), {})
             host[machine] = host.get(machine, 0) + count
     found = {}
-    for kernel in {kernel for kernel, _ in hours}:
-        hosts = {machine: some for (k, machine), some in hours.items() if k == kernel}
+    for kernel, hosts in hours.items():
         for cell in {key[1:] for key in events}:
             counts = events.get((kernel, *cell), {})
             rates = sorted(counts.get(machine, 0) / some for machine, some in hosts.items())
@@ -266,7 +276,7 @@ def recomputed(root: Path) -> dict[tuple[Any, ...], tuple[float, ...]]:
 def _same(root: Path, answer: dict[str, Any]) -> bool:
     """Whether the percentiles of the report are those of recomputed()."""
     ours = recomputed(root)
-    keys = ("kernel", "alloc_migratetype", "fallback_migratetype", "kind", "below_pageblock")
+    keys = ("kernel", *_CELL)
     its = {
         tuple(row[key] for key in keys): tuple(row[name] for name in ("p50", "p90", "p99"))
         for row in answer["rows"]
@@ -309,7 +319,7 @@ def main() -> int:
     parser.add_argument("--hosts", type=int, default=1000)
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--tapes", type=int, default=24 * 60 // MINUTES)
-    parser.add_argument("--keep", type=Path, help="the archive is left here")
+    parser.add_argument("--keep", type=Path, help="the archive, which stays")
     parser.add_argument("--quiet", type=Path, action="append", default=[])
     parser.add_argument("paths", nargs="*", type=Path, metavar="T.tape")
     given = parser.parse_args()
@@ -321,7 +331,8 @@ def main() -> int:
         if given.quiet:
             costs |= compacted(Path(temporary) / "quiet", given.quiet, QUIET)[1]
         size = int(costs[f"{kind} tape, bytes"])
-        totals = fleet(root, real, given.hosts, given.days, given.tapes, size)
+        if not root.exists():
+            fleet(root, real, given.hosts, given.days, given.tapes, size)
         questions, same = [], False
         for name, words in QUESTIONS.items():
             answer, took = asked(root, words)
@@ -329,12 +340,10 @@ def main() -> int:
             program.say(f"fleet: {name}: {took}")
             if words == QUESTIONS["percentiles by kernel"]:
                 same = _same(root, answer)
-        index = totals["bytes of the index"] / totals["tapes"]
         program.give(
             {
                 "questions": questions,
-                "fleet": totals
-                | {"bytes of the index a tape": round(index, 1), "percentiles as recomputed": same},
+                "fleet": totals(root) | {"percentiles as recomputed": same},
                 "tape": costs,
                 "host": {"objects a day": given.tapes, "bytes a day": size * given.tapes},
                 "scale": scale(costs, kind),

@@ -297,6 +297,7 @@ def _text(swept: sweep_archive.Swept, metrics: tuple[str, ...], wide: bool) -> s
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     tapes: tuple[Path | options.Archive, ...],
     policies: tuple[list[str], ...],
     policy_libs: tuple[str, ...],

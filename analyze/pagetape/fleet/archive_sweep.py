@@ -64,7 +64,7 @@ def picked(fleet: Fleet) -> tuple[list[Picked], list[str]]:
     with fleet.database(["tape"]) as db:
         asked = db.ask(sql)
     rows = [dict(zip(asked.columns, row, strict=True)) for row in asked.rows]
-    found = [row for row in rows if row["plays"]]
+    found: list[Picked] = [row for row in rows if row["plays"]]
     lines = fleet.lines()
     if others := len(rows) - len(found):
         why = "without allocations and refills, so not to be replayed"
