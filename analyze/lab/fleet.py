@@ -2,25 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fleet of many hosts: what questions about it cost, and what its archive holds.
 
-    fleet.py [--hosts N] [--days D] [--tapes N] [--keep DIR] [--quiet T.tape]... [T.tape...]
+    fleet.py [--hosts N] [--days D] [--tapes N] [--keep DIR] [--quiet T.tape]... [T.tape]...
 
-Makes the index and the aggregates of an archive of N hosts over D days, with N tapes a day from each
-host, out of the rows of real tapes (the demo's, without T.tape): shifted in time, of machines of
+Makes the index and the aggregates of an archive of N hosts over D days, with N tapes a day from
+each host, out of the rows of real tapes (the demo's, without T.tape): shifted in time, of machines of
 their own, on four kernels. A host has a level, and most of its tapes have few fallbacks or none.
 Then it asks the archive, each time in a new process, and computes the percentiles of
 extfrag.by_migratetype again, from the Parquet files and without the views. Exit status 1 if one
 differs. With --keep the archive stays in DIR; one that is there is asked as it is.
 
 The second part puts the real tapes, as those of six hosts, into an archive and compacts it: CPU
-and bytes for each tape. `--quiet` names five-minute tapes of a rotation of the event set cheap: the same for
-them, and they are the tapes of a host. The table `scale` multiplies these figures by 100,000 hosts.
+and bytes for each tape. `--quiet` names five-minute tapes of a rotation of the event set cheap: the
+same for them, and they are the tapes of a host. The table `scale` multiplies these figures by
+100,000 hosts.
 """
 
 import json
 import os
 import resource
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
@@ -57,7 +57,13 @@ PUT, GET, STORED = 0.005, 0.0004, 0.023
 
 QUESTIONS = {
     "percentiles by kernel": ("extfrag.by_migratetype", "--by", "kernel"),
-    "percentiles by kernel, one day": ("extfrag.by_migratetype", "--by", "kernel", "--since", "{last}"),
+    "percentiles by kernel, one day": (
+        "extfrag.by_migratetype",
+        "--by",
+        "kernel",
+        "--since",
+        "{last}",
+    ),
     "percentiles of one kernel": ("extfrag.by_migratetype", "--where", "kernel LIKE '6.12%'"),
     "coverage": ("fleet.coverage",),
     "trend": ("fleet.trend",),
@@ -84,7 +90,9 @@ def _real(place: Path, tapes: Sequence[Path]) -> Iterator[Path]:
 
 
 def _cpu() -> float:
-    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    own, children = (
+        resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
@@ -204,7 +212,12 @@ def totals(root: Path) -> dict[str, int]:
     tapes = sum(one.tapes for one in known)
     size = sum(sum(part.files.values()) for one in known for part in one.segments)
     rows = sum(pq.read_metadata(p).num_rows for p in root.glob("index/v1/data/*/*.extfrag.parquet"))
-    found = {"days": len(known), "tapes": tapes, "rows of extfrag": rows, "bytes of the index": size}
+    found = {
+        "days": len(known),
+        "tapes": tapes,
+        "rows of extfrag": rows,
+        "bytes of the index": size,
+    }
     return found | {"bytes of the index a tape": round(size / tapes)}
 
 
@@ -308,7 +321,10 @@ def scale(costs: dict[str, float], kind: str) -> list[dict[str, Any]]:
         {"figure": "bytes a second, MB", "value": round(tape * a_day / seconds / 1e6, 1)},
         {"figure": "objects in 30 days, million", "value": round(30 * a_day / 1e6)},
         {"figure": "bytes of tapes in 30 days, TB", "value": round(stored / 1e12, 1)},
-        {"figure": "bytes of the index in 30 days, GB", "value": round(index * a_day * 30 / 1e9, 1)},
+        {
+            "figure": "bytes of the index in 30 days, GB",
+            "value": round(index * a_day * 30 / 1e9, 1),
+        },
         *({"figure": f"CPUs to {step} them", "value": round(n, 1)} for step, n in cpu.items()),
         *({"figure": f"dollars a month, {name}", "value": round(n)} for name, n in money.items()),
     ]

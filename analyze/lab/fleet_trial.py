@@ -7,8 +7,8 @@
 The tapes (the demo's, without T.tape), and with --live a recording of this machine, stand in a
 recorder's directory. `ship` brings them into an archive, `compact` makes its index, `report
 extfrag.by_migratetype --by kernel` and `report fleet.regressions` compare cohorts, and `sweep` asks
-what the policy would do to the fleet. In the second archive, ship, compact and sweep are killed with
-SIGKILL at random moments, N times each, before they may end. With --live, a recorder is killed as
+what the policy would do to the fleet. For the second archive, ship, compact and sweep are killed
+with SIGKILL at random moments, N times each, before they may end. With --live, a recorder is killed as
 well, and what it left is shipped into both archives. Exit status 1 if an answer differs.
 """
 
@@ -33,7 +33,11 @@ DEMO = program.ROOT / "analyze/demo"
 POLICY = "nofragment:mode=always"
 _KILLED_AFTER_S = 3.0  # a recorder, from its first event
 
-REPORTS = (("extfrag.by_migratetype", "--by", "kernel"), ("fleet.regressions",), ("fleet.coverage",))
+REPORTS = (
+    ("extfrag.by_migratetype", "--by", "kernel"),
+    ("fleet.regressions",),
+    ("fleet.coverage",),
+)
 
 
 class Command(NamedTuple):
@@ -60,7 +64,10 @@ def disturbed(like: Command, words: Sequence[object], kills: int, chance: random
     hit = 0
     for _ in range(kills):
         with subprocess.Popen(
-            _argv(words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+            _argv(words),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         ) as child:
             try:
                 child.wait(chance.uniform(0, like.seconds))
@@ -79,12 +86,17 @@ def _asked(*words: object) -> dict[str, Any]:
 
 def answers(archive: Path, out: Path, policy: str) -> dict[str, Any]:
     """What the fleet is asked, and its answers."""
-    found = {" ".join(words): _asked("report", words[0], archive, *words[1:])["rows"] for words in REPORTS}
+    found = {
+        " ".join(words): _asked("report", words[0], archive, *words[1:])["rows"]
+        for words in REPORTS
+    }
     swept = _asked("sweep", archive, "--policy", policy, "-o", out)
     return found | {"sweep": [swept["runs"], swept["fleet"], swept["failed"]]}
 
 
-def trial(place: Path, tapes: Path, policy: str, kills: int, chance: random.Random) -> dict[str, Any]:
+def trial(
+    place: Path, tapes: Path, policy: str, kills: int, chance: random.Random
+) -> dict[str, Any]:
     """Both archives of the tapes of a directory, and whether their answers are the same."""
     quiet, hit = place / "quiet", place / "killed"
     steps = []

@@ -44,7 +44,9 @@ def test_the_share_of_pairs_counts_equal_ones_half() -> None:
     assert found is not None and found.share_higher == pytest.approx((1 + 3) / 6)
 
 
-def question(metric: str, base: dict[str, float], other: dict[str, float], good: int = -1) -> Question:
+def question(
+    metric: str, base: dict[str, float], other: dict[str, float], good: int = -1
+) -> Question:
     return Question(metric, "1/h", good, "new", base, other)
 
 
@@ -61,7 +63,9 @@ def test_cohorts_too_small_for_evidence_are_called_so() -> None:
     (row,) = regressions([question("m", hosts(1, 2, 3), hosts(7, 8, 9, name="o"))], "old")
     assert row["verdict"] == cohort_comparison.TOO_FEW
     # 8 + 8 hosts show one metric, but not one of a thousand.
-    asked = [question(f"m{i}", hosts(*range(8)), hosts(*range(9, 17), name="o")) for i in range(1000)]
+    asked = [
+        question(f"m{i}", hosts(*range(8)), hosts(*range(9, 17), name="o")) for i in range(1000)
+    ]
     assert {row["verdict"] for row in regressions(asked, "old")} == {cohort_comparison.TOO_FEW}
 
 

@@ -87,7 +87,9 @@ def test_cohorts_are_compared_with_the_first_version(root: Path, pagetape: Run) 
     verdicts = {(row["cohort"], row["metric"]): row["verdict"] for row in found}
     assert verdicts["6.18.2", "fallbacks steal"] == "worse"
     assert verdicts["6.12.1", "fallbacks steal"] == "no difference shown"
-    assert all((row["hosts_base"], row["hosts_cohort"], row["paired"]) == (12, 12, False) for row in found)
+    assert all(
+        (row["hosts_base"], row["hosts_cohort"], row["paired"]) == (12, 12, False) for row in found
+    )
 
 
 def test_the_rows_are_those_of_the_statistics(root: Path, pagetape: Run) -> None:
@@ -162,7 +164,12 @@ def test_the_page_has_cohorts_regressions_and_worst_hosts(
     said = pagetape("html", root, "-o", page)
     assert said.status == 0 and said.out.startswith(f"{page}: ")
     text = page.read_text()
-    for words in ("Coverage", "6.12.1 (12)", "Worst hosts", "6.18.2 is worse than 6.9.7 in fallbacks"):
+    for words in (
+        "Coverage",
+        "6.12.1 (12)",
+        "Worst hosts",
+        "6.18.2 is worse than 6.9.7 in fallbacks",
+    ):
         assert words in text
     assert "http" not in text.replace("http-equiv", "")
     assert pagetape("html", root, "--where", "kernel = '6.9.7'", "-o", page).status == 0

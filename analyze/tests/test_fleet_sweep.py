@@ -66,7 +66,9 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def rows_of(out: Path) -> list[dict[str, Any]]:
-    return [row for path in out.glob("results/*.parquet") for row in pq.read_table(path).to_pylist()]
+    return [
+        row for path in out.glob("results/*.parquet") for row in pq.read_table(path).to_pylist()
+    ]
 
 
 def test_every_run_has_a_row_for_each_metric(
@@ -145,7 +147,9 @@ def test_a_broken_tape_is_a_failed_row(small: Path, tmp_path: Path, pagetape: Ru
     assert said.status == 1
     found = json.loads(said.out)
     assert (found["made"], len(found["runs"])) == (2, 2)
-    assert {one["tape"] for one in found["failed"]} == {str(broken.relative_to(tmp_path / "archive"))}
+    assert {one["tape"] for one in found["failed"]} == {
+        str(broken.relative_to(tmp_path / "archive"))
+    }
     assert all(row["hosts"] == 2 for row in found["fleet"])
     said = pagetape(*asked)
     assert said.status == 1 and "1 failed" in said.out and "Traceback" not in said.err

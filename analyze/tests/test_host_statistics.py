@@ -66,7 +66,9 @@ def test_the_same_hosts_have_the_same_interval() -> None:
 def all_splits(base: Sequence[float], other: Sequence[float]) -> float:
     """The p value of the rank sum by trying every split of the hosts."""
     together = [*base, *other]
-    ranks = [sum(x < y for x in together) + (sum(x == y for x in together) + 1) / 2 for y in together]
+    ranks = [
+        sum(x < y for x in together) + (sum(x == y for x in together) + 1) / 2 for y in together
+    ]
     mean = sum(ranks) * len(base) / len(together)
     far = abs(sum(ranks[: len(base)]) - mean)
     sums = [sum(split) for split in itertools.combinations(ranks, len(base))]

@@ -229,4 +229,6 @@ def text(url: str, found: Swept, wide: bool) -> str:
 def check(node_maps: Sequence[str]) -> None:
     """Raise bad usage for options that need the tapes themselves."""
     if node_maps:
-        raise click.UsageError("--nodes: needs tapes, not an archive: fetch them with `pagetape pull`")
+        raise click.UsageError(
+            "--nodes: needs tapes, not an archive: fetch them with `pagetape pull`"
+        )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep over an archive: fetches the tapes that still lack a result, plays them, puts the results.
+"""A sweep over an archive: fetches the tapes that lack a result, plays them, puts the results.
 
 Tapes come from the index, and only those to play are fetched. They are played in parts: a worker
 fetches the tapes of a part into a temporary directory, plays all runs on them, and puts one file of

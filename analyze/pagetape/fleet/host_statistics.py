@@ -71,7 +71,9 @@ def ratio_interval(
     """
     random, ordered = Random(len(base) * 1_000_003 + len(other)), (sorted(base), sorted(other))
     drawn = sorted(
-        math.log((_resampled(ordered[1], random) + offset) / (_resampled(ordered[0], random) + offset))
+        math.log(
+            (_resampled(ordered[1], random) + offset) / (_resampled(ordered[0], random) + offset)
+        )
         for _ in range(_DRAWS)
     )
     first = int((1 - share) / 2 * _DRAWS)

@@ -175,7 +175,11 @@ def read(
 ) -> Iterator[Result]:
     """The results of these keys that a store has, each once, with all or some of their metrics."""
     wanted, failed = set(keys), {}
-    some = None if metrics is None else pc.field("metric").isin(metrics) | pc.is_null(pc.field("metric"))
+    some = (
+        None
+        if metrics is None
+        else pc.field("metric").isin(metrics) | pc.is_null(pc.field("metric"))
+    )
     for file in _files(store):
         table = pq.read_table(file, filters=some)
         for key, same in groupby(table.to_pylist(), key=_key):

@@ -133,7 +133,5 @@ def fleet_page(found: Overview) -> str:
     ]
     if trend:
         key = legend({_COLOURS[name]: words for name, words in _PERCENTILES.items()})
-        parts.append(
-            f"<section class=wide><h2>Day by day</h2>{key}{grid}{trend}</div></section>"
-        )
+        parts.append(f"<section class=wide><h2>Day by day</h2>{key}{grid}{trend}</div></section>")
     return document(found.title, parts)

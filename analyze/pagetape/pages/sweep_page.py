@@ -107,7 +107,9 @@ def _fleet(rows: Sequence[dict[str, Any]]) -> str:
         )
         for row in rows
     ]
-    about = "Median effect over hosts against their own rules, with an 80 % interval from the hosts."
+    about = (
+        "Median effect over hosts against their own rules, with an 80 % interval from the hosts."
+    )
     return f"<h2>Fleet</h2><p>{about}</p>{table(columns, lines)}"
 
 
