@@ -5,8 +5,8 @@
     fleet.py [--hosts N] [--days D] [--tapes N] [--keep DIR] [--quiet T.tape]... [T.tape]...
 
 Makes the index and the aggregates of an archive of N hosts over D days, with N tapes a day from
-each host, out of the rows of real tapes (the demo's, without T.tape): shifted in time, of machines of
-their own, on four kernels. A host has a level, and most of its tapes have few fallbacks or none.
+each host, out of the rows of real tapes (the demo's, without T.tape): shifted in time, of machines
+of their own, on four kernels. A host has a level, and most of its tapes have few fallbacks or none.
 Then it asks the archive, each time in a new process, and computes the percentiles of
 extfrag.by_migratetype again, from the Parquet files and without the views. Exit status 1 if one
 differs. With --keep the archive stays in DIR; one that is there is asked as it is.

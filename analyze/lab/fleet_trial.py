@@ -8,8 +8,8 @@ The tapes (the demo's, without T.tape), and with --live a recording of this mach
 recorder's directory. `ship` brings them into an archive, `compact` makes its index, `report
 extfrag.by_migratetype --by kernel` and `report fleet.regressions` compare cohorts, and `sweep` asks
 what the policy would do to the fleet. For the second archive, ship, compact and sweep are killed
-with SIGKILL at random moments, N times each, before they may end. With --live, a recorder is killed as
-well, and what it left is shipped into both archives. Exit status 1 if an answer differs.
+with SIGKILL at random moments, N times each, before they may end. With --live, a recorder is killed
+as well, and what it left is shipped into both archives. Exit status 1 if an answer differs.
 """
 
 import json
