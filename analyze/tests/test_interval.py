@@ -45,6 +45,18 @@ def test_an_interval_is_at_most_a_factor_of_3(values: list[int], kind: str) -> N
     assert found.high - found.low <= 20 or found.high <= 3 * found.low
 
 
+@given(COUNTS)
+def test_a_start_from_counts_widens_fallbacks_alone(values: list[int]) -> None:
+    partial, counts = (
+        interval.interval("fallbacks", "events", values, kind) for kind in ("partial", "counts")
+    )
+    assert counts.low <= partial.low <= counts.median <= partial.high <= counts.high
+    assert counts.high <= max(3 * counts.median + 1, counts.median + 10)
+    for name in ("pages drained to the zone", "free blocks of order 9 at the end"):
+        same = [interval.interval(name, "pages", values, kind) for kind in ("partial", "counts")]
+        assert same[0] == same[1]
+
+
 SHARES = st.lists(st.integers(0, 1000), min_size=2, max_size=20)
 
 

@@ -67,6 +67,8 @@ COMMANDS = {
     "alloc.by_cgroup": ("report", "alloc.by_cgroup"),
     "extfrag.by_task": ("report", "extfrag.by_task"),
     "extfrag.by_stack": ("report", "extfrag.by_stack"),
+    "alloc.by_stack": ("report", "alloc.by_stack"),
+    "explain": ("explain",),
 }
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pagetape.ab.switch import Switch
 from pagetape.asking import no_verdict
 from pagetape.asking.comparison import members_of, metrics
-from pagetape.asking.interval import KINDS, Ratio, interval, kind_of, ratio
+from pagetape.asking.interval import KINDS, RECORDINGS, Ratio, interval, kind_of, ratio
 from pagetape.replaying import RECLAIM_AUTO, ensemble, players, replay_span
 from pagetape.replaying.engine_run import Progress
 from pagetape.replaying.model_error import recorded_metrics
@@ -95,7 +95,7 @@ def predict(
                 values.extend(more)
     if not kinds:
         return {}
-    kind = max(kinds, key=KINDS.index)  # one partial recording makes the prediction partial
+    kind = max(kinds, key=RECORDINGS.index)  # one partial recording makes the prediction partial
     return {
         name: _prediction(name, together.get(name), whys, kind)
         for name, whys in reasons.items()

@@ -158,7 +158,7 @@ class Side:
 
     @property
     def kind(self) -> str:
-        """Of the recording: interval.KINDS."""
+        """Of the recording: interval.RECORDINGS."""
         return str((self.run or {}).get("recording", interval.KINDS[-1]))
 
     @property

@@ -27,6 +27,16 @@ OFFSET = 5
 # Recordings of each kind have margins of their own.
 KINDS = ("whole", "partial")
 
+# A start without kpageflags has the margins of partial recordings. Its counts of fallbacks reach
+# farther from their median, and by more beyond the members: what six of eight recordings needed
+# (table counts.tapes of analyze/lab/results.json); the others are not followed from any start.
+COUNTS = "counts"
+_MORE_COUNTS = 0.37
+_MOST_COUNTS = 3.0
+_OF_FALLBACKS = ("fallbacks", "mixing ")
+
+RECORDINGS = (*KINDS, COUNTS)  # the surest first
+
 # Runs with reclaim of the model's own have one set of margins for both kinds: its error outweighs
 # that of the start.
 FEEDBACK = "feedback"
@@ -109,6 +119,9 @@ def kind_of(recording: str, reclaim: str | None) -> str:
 
 def margin(metric: str, kind: str) -> float:
     """The margin of a metric; one that no recording has gets the margin of the most alike."""
+    if kind == COUNTS:
+        more = _MORE_COUNTS if metric.startswith(_OF_FALLBACKS) else 0.0
+        return margin(metric, KINDS[-1]) + (0.0 if metric in GIVEN else more)
     known = margins()[kind]
     if metric in GIVEN:
         return 0.0
@@ -178,17 +191,18 @@ def widened(
 def interval(
     metric: str, unit: str, values: Sequence[float], kind: str, most: float | None = None
 ) -> Interval:
-    """The interval of a metric from its members' values; `kind` is one of KINDS or FEEDBACK.
+    """The interval of a metric from its members' values; `kind` is one of RECORDINGS or FEEDBACK.
 
     The limits stay between 0 and `most`, the largest value that the metric can have (column of the
     report `metrics`).
     """
     if metric in GIVEN:
         return Interval(median(values), min(values), max(values))
-    factor = _MOST_FEEDBACK if kind == FEEDBACK else _MOST
+    farther = kind == COUNTS and metric.startswith(_OF_FALLBACKS)
+    factor = _MOST_FEEDBACK if kind == FEEDBACK else _MOST_COUNTS if farther else _MOST
     found = widened(spread(values, unit), margin(metric, kind), unit, factor)
     low, high = _whole(math.floor, found[1]), _whole(math.ceil, found[2])
-    if kind in KINDS and unit != INDEX:  # rounding makes it no wider than that
+    if kind != FEEDBACK and not farther and unit != INDEX:  # rounding makes it no wider than that
         high = min(high, max(3 * low, low + 2 * _MOST_UNITS))
     limit = math.inf if most is None else max(most, *values)
     return Interval(median(values), min(low, limit), min(high, limit))
@@ -209,7 +223,7 @@ def paired(
     most: float | None = None,
 ) -> Paired:
     """The difference of two runs, from pairs of values of the same seeds. `kind` is one of
-    KINDS, `reclaim` the mode of both runs, `most` as for interval().
+    RECORDINGS, `reclaim` the mode of both runs, `most` as for interval().
 
     The value is the difference of the two medians, so that it is what a reader of both finds. The
     interval is of the differences seed by seed.

@@ -24,10 +24,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pagetape.asking.interval import KINDS
+from pagetape.asking.interval import COUNTS, KINDS
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 from pagetape.tapes.loss import Loss
+from pagetape.tapes.machine import has_counts_only
 from pagetape.tapes.overwritten import complete_from
 
 Span = tuple[int, int]  # rows of event: the first, and the one after the last
@@ -55,9 +56,10 @@ def exact(tape: Tape, snapshot: int) -> dict[str, Any] | None:
 
 
 def kind(tape: Tape) -> str:
-    """Whether a recording is whole or partial: interval.KINDS."""
-    whole = exact(tape, 0) is not None and Loss.of(tape).total == 0
-    return KINDS[not whole]
+    """How sure a replay of the recording is: interval.RECORDINGS."""
+    if exact(tape, 0) is None:
+        return COUNTS if has_counts_only(tape) else KINDS[1]
+    return KINDS[Loss.of(tape).total != 0]
 
 
 def _scalar(name: str, mark: dict[str, Any]) -> pa.Scalar:
