@@ -62,7 +62,7 @@ def main() -> None:
             kernel = tape.facts.get("kernel", "?")
             rows.append([path.stem, kernel, pair.recorded, *own, *counts, _proven(copy)])
             program.say(f"{rows[-1]}")
-    columns = ["recording", "kernel", "fallbacks", "own start", "within", "counts", "within"]
+    columns = ["recording", "kernel", "fallbacks", "own start", "within it", "counts", "within"]
     both = [row for row in rows if row[4] != "-"]
     summary = [
         ["from counts", sum(row[6] == "yes" for row in rows), len(rows)],
