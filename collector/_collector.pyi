@@ -166,7 +166,7 @@ class Recorder(Source):
     `events` are "system:event"; `ring_kb` is of each CPU, 0 for one that fits the
     machine; with `stacks`, add_stacks() asks for kernel stacks. `filters` are
     ftrace's, by event. `zone_locks` are the addresses of zones' locks, each with the node and the
-    number of the zone on a tape: events of other locks have no rows. Decoding
+    number of the zone on a tape, at most 320: events of other locks have no rows. Decoding
     gives way to the load; with `prompt` it follows the events closely. Create, start(),
     [the load runs], stop(), and read() in another thread or after stop() until it returns
     None. stop() is quick: read() returns the undecoded rest after it. close(), at any time,

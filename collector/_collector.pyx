@@ -39,7 +39,6 @@ Refused = CollectorError
 cdef object text(const char *s):
     return s.decode(errors="replace") if s else None
 
-
 cdef object count(uint64_t n):
     return None if n == UNKNOWN_COUNT else n
 
@@ -60,11 +59,9 @@ cdef class Names:
             self.array[i] = name
         self.c.nr_migratetypes = len(self.texts)
         self.c.migratetypes = self.array
-        if len(zone_locks) > MAX_ZONE_LOCKS:
-            raise ValueError(f"more than {MAX_ZONE_LOCKS} zone locks")
-        self.c.addresses.nr_zone_locks = len(zone_locks)
-        for i, (address, node, zone) in enumerate(zone_locks):
-            self.c.addresses.zone_locks[i] = zone_lock_address(address, node, zone)
+        for nr, (address, node, zone) in enumerate(zone_locks[:MAX_ZONE_LOCKS], 1):
+            self.c.addresses.zone_locks[nr - 1] = zone_lock_address(address, node, zone)
+            self.c.addresses.nr_zone_locks = nr
 
     def __dealloc__(self):
         free(self.array)
@@ -563,8 +560,7 @@ def free_blocks(kpageflags, zones, int pageblock_order, int max_order):
     cdef list spans = list(zones)
     cdef int nr = len(spans), ret
     cdef page_layout layout
-    cdef batch *blocks
-    cdef batch *pageblocks
+    cdef batch *blocks, *pageblocks
     cdef error err
     cdef zone_span *c = <zone_span *>malloc((nr + 1) * sizeof(zone_span))
     if not c:
