@@ -663,6 +663,25 @@ def test_a_format_without_a_pfn_matters_only_to_its_own_events(
     assert dat.bad_records == 0
 
 
+def test_events_of_locks_are_counted_because_the_file_does_not_name_the_zones(
+    dat_file: Callable[..., Path],
+) -> None:
+    machine = Machine()
+    lock = Format("lock", "contention_begin", 11, [("void * lock_addr", 8, False)])
+    alloc = alloc_format(machine)
+    events = [
+        (1000, alloc.record(machine, 0, 0, 0xC0, 1)),
+        (1001, lock.record(machine, 0xFFFF88807FFDB900)),
+    ]
+    dat = DatFile(
+        str(dat_file(TraceDat(machine, [alloc, lock], buffers={"": [ring(machine, events)]})))
+    )
+    assert read_all(dat).keys() == {"event"}
+    (row,) = (row for row in dat.tracepoints() if row["name"] == "contention_begin")
+    assert (row["events"], row["stored"]) == (1, None)
+    assert row["unreadable"] == "the addresses of the zones' locks are unknown"
+
+
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_truncated_files_are_refused(path: Path, tmp_path: Path) -> None:
     whole = path.read_bytes()

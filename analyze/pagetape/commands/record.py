@@ -75,7 +75,7 @@ class _Events(click.Choice[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         others = [name for name in value.split(",") if name != LOCK] or [LOCK]
         if len(others) > 1 or (others == [PROC] and value != PROC):
-            self.fail(f"{value!r}: one event set, or one with events and lock", param, ctx)
+            self.fail(f"{value!r}: give one event set, or one that has events and lock", param, ctx)
         if ctx is not None:
             ctx.params["locks"] = LOCK in value.split(",")
         return super().convert(others[0], param, ctx)
