@@ -74,5 +74,6 @@ def sentence(own: str, this: str) -> str:
     """Why the counts of two runs are not compared."""
     return (
         f"fallback counts are not compared: the tape's own rules emit {WORDS[own]}, this run "
-        f"{WORDS[this]}; compare mixed pageblocks, foreign pages and claims"
+        f"{WORDS[this]}; compare mixed pageblocks, foreign pages and claims, "
+        "or give pagetape compare a replay with the same `fallback` as its first tape"
     )
