@@ -128,10 +128,14 @@ def _reader_gone() -> int:
     return 141
 
 
-def run(args: Sequence[str] | None = None) -> int:
-    """Run one command line (default: that of the process); returns the exit status."""
+def run(args: Sequence[str] | None = None, *, of_process: bool = False) -> int:
+    """Run one command line (default: that of the process); returns the exit status.
+
+    `of_process`: the command may become another program in the place of this one.
+    """
     try:
-        status = pagetape.main(args, prog_name="pagetape", standalone_mode=False)
+        given = {"prog_name": "pagetape", "standalone_mode": False, "obj": of_process}
+        status = pagetape.main(args, **given)
         sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as e:  # a group without a command
         answer.say(e.format_message())
@@ -172,4 +176,4 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _end)
-    sys.exit(run())
+    sys.exit(run(of_process=True))

@@ -154,6 +154,22 @@ def test_a_disk_that_is_too_short_is_exit_status_3(tmp_path: Path) -> None:
     assert "disk too short: " in done.stderr and "needs 96 MB (--memory, --dir)" in done.stderr
 
 
+def test_the_command_becomes_the_supervisor(tmp_path: Path, pagetape: Run) -> None:
+    """Its pid is the one that a kill hits; within another program it stays a child."""
+    size = ["seek", "--memory", "64", "--dir", str(tmp_path), "--seconds"]
+    found = pagetape("load", *size, "0.2", "--json").json
+    assert (found["load"], found["memory_mb"]) == ("seek", 64)
+    argv = [sys.executable, "-m", "pagetape", "load", *size, "600"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as load:
+        deadline = time.monotonic() + 30
+        while not list(tmp_path.iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        name = Path(f"/proc/{load.pid}/comm").read_text()
+        load.terminate()
+    assert (name, load.returncode) == ("pagetape-load\n", 128 + signal.SIGTERM)
+    assert list(tmp_path.iterdir()) == []
+
+
 # ---- an end, and what is left
 
 

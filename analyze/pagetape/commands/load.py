@@ -67,7 +67,10 @@ def _say(loads: list[dict[str, str]]) -> None:
 )
 @click.option("--clean", is_flag=True, help="Undo what a killed load left behind, and do no more.")
 @options.json
-def command(name: str | None, clean: bool, as_json: bool, **given: Any) -> None:
+@click.pass_context
+def command(
+    ctx: click.Context, /, name: str | None, clean: bool, as_json: bool, **given: Any
+) -> None:
     """Run a workload for a recording; without NAME, list the workloads.
 
     The list says what each one keeps of its original and what it leaves out. A load is bounded in
@@ -107,4 +110,7 @@ def command(name: str | None, clean: bool, as_json: bool, **given: Any) -> None:
     if name and name not in (names := [one["name"] for one in _loads()]):
         raise click.UsageError(f"no load named '{name}'; there are {', '.join(names)}")
     argv = ["--clean"] if clean else [str(name), *set_here]
-    os.execv(PROGRAM, [str(PROGRAM), *argv, *(["--json"] if as_json else [])])
+    argv = [str(PROGRAM), *argv, *(["--json"] if as_json else [])]
+    if ctx.obj:  # signals, also SIGKILL, then reach the supervisor itself
+        os.execv(PROGRAM, argv)
+    ctx.exit(subprocess.call(argv))
