@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* process.c - what every process of a load uses; load.h has the contract. */
 #include "load.h"
 
 #include <errno.h>
