@@ -59,6 +59,7 @@ class Figure:
     inert     names in `inert`: why the modelled rules cannot act
     remark    a text; or [condition, text] pairs for a recorded value
     note      such pairs for every tape
+    follows   the rules of the column are the recorded ones: the model should have that value
     """
 
     table: str

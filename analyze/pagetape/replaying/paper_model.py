@@ -6,7 +6,7 @@ a stack, not the tape's own rules, whose fallback events may count another unit.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -157,7 +157,13 @@ def modelled(paper: Paper, figure: Figure, cell: Cell, played: Played, tape: Tap
     this, base = played.values(stack, how["metric"]), played.values(over, how["metric"])
     if not this or not base:
         return Modelled(TOO_SMALL.format(0))
-    return _compared(paper, figure, cell, played, (this, base))
+    found = _compared(paper, figure, cell, played, (this, base))
+    known = cell.value
+    if not figure.keys.get("follows") or isinstance(known, str):
+        return found
+    if not (found.low or 0) <= known <= (found.high or 0):
+        return replace(found, remark="not followed: the recorded value is outside the interval")
+    return found
 
 
 def _compared(
