@@ -348,7 +348,13 @@ def unpacked(kernel: str) -> Path:
 
 def boot(work: Path, root: Path, kernel: Path, guest: Guest) -> None:
     """Run the guest until it powers off."""
-    argv: list[str | Path] = ["qemu-system-x86_64", "-machine", guest.machine, "-accel", "tcg,thread=multi"]
+    argv: list[str | Path] = [
+        "qemu-system-x86_64",
+        "-machine",
+        guest.machine,
+        "-accel",
+        "tcg,thread=multi",
+    ]
     argv += ["-cpu", guest.cpu, "-smp", str(guest.cpus * guest.nodes)]
     argv += ["-m", str(guest.nodes * guest.mb)]
     for node in range(guest.nodes):

@@ -134,8 +134,7 @@ def run(args: Sequence[str] | None = None, *, of_process: bool = False) -> int:
     `of_process`: the command may become another program in the place of this one.
     """
     try:
-        given = {"prog_name": "pagetape", "standalone_mode": False, "obj": of_process}
-        status = pagetape.main(args, **given)
+        status = pagetape.main(args, "pagetape", standalone_mode=False, obj=of_process)
         sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as e:  # a group without a command
         answer.say(e.format_message())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from threading import Lock
 from typing import Any, TypeAlias
@@ -215,12 +215,12 @@ class KindsDataset(TapeDataset):
 class RowsDataset(Dataset):
     """Rows in memory, which others may replace between two scans."""
 
-    def __init__(self, schema: pa.Schema, rows: list[dict[str, Any]]) -> None:
+    def __init__(self, schema: pa.Schema, rows: Sequence[Mapping[str, Any]]) -> None:
         self._schema = schema
         self.replace(rows)
 
-    def replace(self, rows: list[dict[str, Any]]) -> None:
-        self._table = pa.Table.from_pylist(rows, self._schema)
+    def replace(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._table = pa.Table.from_pylist(list(rows), self._schema)
 
     @property
     def schema(self) -> pa.Schema:

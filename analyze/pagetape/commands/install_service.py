@@ -36,7 +36,8 @@ def _unit(given: tuple[str, ...]) -> str:
         _program(),
         chosen,
         events=wanted["events"],
-        exact=wanted["snapshot"] != "proc" and wanted["events"] not in (*eventsets.RARE, eventsets.PROC),
+        exact=wanted["snapshot"] != "proc"
+        and wanted["events"] not in (*eventsets.RARE, eventsets.PROC),
         stacks=bool(wanted["stacks"]),
         ring_memory=wanted["ring_memory"] if wanted["ring"] else 0,
     )

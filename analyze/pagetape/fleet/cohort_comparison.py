@@ -121,7 +121,7 @@ def regressions(questions: Iterable[Question], base: str) -> list[dict[str, Any]
     asked = [q for q in questions if any(q.base.values()) or any(q.other.values())]
     found = [(q, c) for q in asked if (c := compare(q.base, q.other)) is not None]
     adjusted = holm([c.p for _, c in found])
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "metric": q.metric,
             "unit": q.unit,
