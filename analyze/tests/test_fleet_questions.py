@@ -271,6 +271,8 @@ def test_sql_has_the_index_and_fetches_tapes_only_for_their_tables(
     assert pagetape("sql", fleet.root, *where, sums, "--json").json["rows"] == [{"nr": 11}]
     asked = "SELECT count(*) AS nr FROM event WHERE kind = 'alloc_extfrag'"
     assert pagetape("sql", fleet.root, *where, asked, "--json").json["rows"] == [{"nr": 11}]
+    columns = "SELECT machine, lost, t.events FROM fleet_tape AS t, (SELECT 1)"  # and no tables
+    assert pagetape("sql", fleet.root, "--most", 2, columns).status == 0
     few = pagetape("sql", fleet.root, "--most", 2, asked)
     assert few.status == 2 and "the limit is 2" in few.err
     written = pagetape("sql", fleet.root, f"COPY (SELECT 1) TO '{fleet.root}/x'")

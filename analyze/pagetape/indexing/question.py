@@ -99,7 +99,14 @@ def tables_of(sql: str) -> set[str]:
 
 def reads_tapes(sql: str) -> bool:
     """Whether statements read tables of tapes, not only the index."""
-    return not query.words_of([sql]).keys().isdisjoint({*TABLES, "machine", "node_distance"})
+    try:
+        with duckdb.connect() as db:
+            found = (db.get_table_names(one.query) for one in duckdb.extract_statements(sql))
+            named = {name.lower() for names in found for name in names}
+    except duckdb.Error:
+        return False  # the statement will say it
+    views = {view.name for view in query.views() if not view.name.startswith(archived.PREFIX)}
+    return not named.isdisjoint({*TABLES, *views, "machine", "node_distance"})
 
 
 class Fleet:
@@ -166,7 +173,7 @@ class Fleet:
                 if(
                     sum(lost_unknown) FILTER (NOT unreadable) > 0,
                     NULL,
-                    sum(lost) FILTER (NOT replayed)
+                    coalesce(sum(lost) FILTER (NOT replayed), 0)
                 )::BIGINT AS lost
             FROM {MEMBERS}
         """)
@@ -310,7 +317,7 @@ class Fleet:
             rows = self._asked(db, sql).rows
         if len(rows) > most:
             total = self.totals["tapes"]
-            why = f"this report reads tapes, not the index: {total:,} tapes, the limit is {most:,}"
+            why = f"this question reads tapes, not the index: {total:,} tapes, the limit is {most:,}"
             more = f"choose fewer with --where and --since, or allow more: --most {total}"
             raise Refused(f"{why}; {more}")
         if not rows:
