@@ -317,7 +317,9 @@ class Fleet:
             rows = self._asked(db, sql).rows
         if len(rows) > most:
             total = self.totals["tapes"]
-            why = f"this question reads tapes, not the index: {total:,} tapes, the limit is {most:,}"
+            why = (
+                f"this question reads tapes, not the index: {total:,} tapes, the limit is {most:,}"
+            )
             more = f"choose fewer with --where and --since, or allow more: --most {total}"
             raise Refused(f"{why}; {more}")
         if not rows:
