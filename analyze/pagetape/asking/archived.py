@@ -58,7 +58,7 @@ _COHORTS = pa.schema(
 
 def comparison(rows: Sequence[Mapping[str, Any]]) -> Dataset:
     """Rows of fleet.cohort_comparison.regressions() as the table COMPARISON."""
-    return RowsDataset(_COHORTS, rows)
+    return RowsDataset(_COHORTS, [dict(row) for row in rows])
 
 
 def repeated(schema: pa.Schema) -> tuple[str, ...]:
