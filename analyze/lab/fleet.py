@@ -9,7 +9,8 @@ each host, out of the rows of real tapes (the demo's, without T.tape): shifted i
 of their own, on four kernels. A host has a level, and most of its tapes have few fallbacks or none.
 Then it asks the archive, each time in a new process, and computes the percentiles of
 extfrag.by_migratetype again, from the Parquet files and without the views. Exit status 1 if one
-differs. With --keep the archive stays in DIR; one that is there is asked as it is.
+differs. With --keep the archive stays in DIR; one that is there is asked as it is. With --only it
+asks that and some of the other questions.
 
 The second part puts the real tapes, as those of six hosts, into an archive and compacts it: CPU
 and bytes for each tape. `--quiet` names five-minute tapes of a rotation of the event set cheap: the
@@ -55,8 +56,9 @@ BUSY, QUIET = "busy", "quiet"
 # Prices of S3's standard class in us-east-1, dollars: 1000 PUTs, 1000 GETs, a GB for a month.
 PUT, GET, STORED = 0.005, 0.0004, 0.023
 
+PERCENTILES = "percentiles by kernel"  # the question whose answer is computed again
 QUESTIONS = {
-    "percentiles by kernel": ("extfrag.by_migratetype", "--by", "kernel"),
+    PERCENTILES: ("extfrag.by_migratetype", "--by", "kernel"),
     "percentiles by kernel, one day": (
         "extfrag.by_migratetype",
         "--by",
@@ -336,6 +338,7 @@ def main() -> int:
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--tapes", type=int, default=24 * 60 // MINUTES)
     parser.add_argument("--keep", type=Path, help="the archive, which stays")
+    parser.add_argument("--only", action="append", choices=[*QUESTIONS][1:], default=[])
     parser.add_argument("--quiet", type=Path, action="append", default=[])
     parser.add_argument("paths", nargs="*", type=Path, metavar="T.tape")
     given = parser.parse_args()
@@ -350,11 +353,13 @@ def main() -> int:
         if not root.exists():
             fleet(root, real, given.hosts, given.days, given.tapes, size)
         questions, same = [], False
-        for name, words in QUESTIONS.items():
+        some = {PERCENTILES, *given.only} if given.only else {*QUESTIONS}
+        for name in (name for name in QUESTIONS if name in some):
+            words = QUESTIONS[name]
             answer, took = asked(root, words)
             questions.append({"question": name} | took)
             program.say(f"fleet: {name}: {took}")
-            if words == QUESTIONS["percentiles by kernel"]:
+            if name == PERCENTILES:
                 same = _same(root, answer)
         program.give(
             {
