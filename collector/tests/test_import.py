@@ -676,7 +676,7 @@ def test_events_of_locks_are_counted_because_the_file_does_not_name_the_zones(
     dat = DatFile(
         str(dat_file(TraceDat(machine, [alloc, lock], buffers={"": [ring(machine, events)]})))
     )
-    assert read_all(dat).keys() == {"event"}
+    assert len(read_all(dat)["event"]) == 1
     (row,) = (row for row in dat.tracepoints() if row["name"] == "contention_begin")
     assert (row["events"], row["stored"]) == (1, None)
     assert row["unreadable"] == "the addresses of the zones' locks are unknown"
