@@ -68,8 +68,7 @@ struct lock_costs {
 struct alloc_batch {
 	int order;       /* 0: none */
 	uint64_t gap_ns; /* longest time between two requests of a run */
-	/* Of PCPs, for every order: refills double as those of order 0; a run of frees drains none.
-	 */
+	/* Of PCPs, for every order: refills double as those of order 0; runs drain none. */
 	bool scales_refills, keeps_frees;
 };
 
@@ -160,8 +159,7 @@ struct policy_ops {
 			   struct pcp *pcp);
 	/* Time between two vmstat ticks of a CPU; 0: as recorded, or 1 s. */
 	uint64_t (*tick_ns)(struct policy *self);
-	/* Serve runs of single-page requests from larger blocks. Also asked when the row is edited.
-	 */
+	/* Serve runs of single-page requests from larger blocks. Also asked at edits of the row. */
 	void (*alloc_batch)(struct policy *self, struct alloc_batch *batch);
 	/* How faults get huge pages; false: by the recorded tries. */
 	bool (*huge_plan)(struct policy *self, struct huge_plan *plan);
