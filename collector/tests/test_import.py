@@ -667,7 +667,7 @@ def test_events_of_locks_are_counted_because_the_file_does_not_name_the_zones(
     dat_file: Callable[..., Path],
 ) -> None:
     machine = Machine()
-    lock = Format("lock", "contention_begin", 11, [("void * lock_addr", 8, False)])
+    lock = Format("lock", "contention_begin", 99, [("void * lock_addr", 8, False)])
     alloc = alloc_format(machine)
     events = [
         (1000, alloc.record(machine, 0, 0, 0xC0, 1)),
