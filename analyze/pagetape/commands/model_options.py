@@ -99,13 +99,13 @@ def on_nodes(
     return (*policies, f"fake_numa:nodes={nodes}"), parts
 
 
-def members(name: str, text: str) -> Callable[[Command], Command]:
-    """The option --ensemble as the parameter `name`, with that help."""
+def members(name: str, text: str, default: int = MEMBERS) -> Callable[[Command], Command]:
+    """The option --ensemble as the parameter `name`, with that help and default."""
     return click.option(
         "--ensemble",
         name,
         type=click.IntRange(0, 1000),
-        default=MEMBERS,
+        default=default,
         show_default=True,
         envvar="PAGETAPE_ENSEMBLE",
         show_envvar=True,

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 @model_options.members(
     "members",
     "Members of the ensemble of each column: all columns have the same seeds. 0: no model.",
+    default=32,
 )
 @options.memory
 @options.wide
