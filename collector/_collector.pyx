@@ -43,6 +43,16 @@ cdef object count(uint64_t n):
     return None if n == UNKNOWN_COUNT else n
 
 
+cdef const char **c_array(list texts) except NULL:
+    """These bytes, which must outlive the array, and NULL; free() it."""
+    cdef const char **array = <const char **>calloc(len(texts) + 1, sizeof(char *))
+    if not array:
+        raise MemoryError
+    for i, word in enumerate(texts):
+        array[i] = word
+    return array
+
+
 cdef class Names:
     """A decoder_names and the strings it points to."""
 
@@ -52,11 +62,7 @@ cdef class Names:
 
     def __cinit__(self, migratetypes, zone_locks=()):
         self.texts = [name.encode() for name in migratetypes]
-        self.array = <const char **>malloc((len(self.texts) + 1) * sizeof(char *))
-        if not self.array:
-            raise MemoryError
-        for i, name in enumerate(self.texts):
-            self.array[i] = name
+        self.array = c_array(self.texts)
         self.c.nr_migratetypes = len(self.texts)
         self.c.migratetypes = self.array
         for nr, (address, node, zone) in enumerate(zone_locks[:MAX_ZONE_LOCKS], 1):
@@ -331,24 +337,15 @@ cdef class Recorder(Source):
     ):
         cdef Names names = Names(migratetypes, zone_locks)
         cdef list texts = [os.fsencode(event) for event in events]
-        cdef const char **c_events = <const char **>calloc(len(texts) + 1, sizeof(char *))
-        cdef bytes directory = os.fsencode(spool.directory)
-        cdef bytes guard = os.fsencode(GUARD)
+        cdef bytes directory = os.fsencode(spool.directory), guard = os.fsencode(GUARD)
         cdef list pairs = [os.fsencode(text) for pair in (filters or {}).items() for text in pair]
-        cdef const char **c_filters = <const char **>calloc(len(pairs) + 1, sizeof(char *))
+        cdef const char **c_events, **c_filters
         cdef recorder_config config
         cdef error err
         cdef int ret
         if self.recorder:
             raise ValueError("opened before")
-        if not c_events or not c_filters:
-            free(c_events)
-            free(c_filters)
-            raise MemoryError
-        for i, event in enumerate(texts):
-            c_events[i] = event
-        for i, text in enumerate(pairs):
-            c_filters[i] = text
+        c_events, c_filters = c_array(texts), c_array(pairs)
         config.events = c_events
         config.filters = c_filters
         config.spool = directory
@@ -422,21 +419,19 @@ cdef class Recorder(Source):
         self.opened()
         return recorder_progress(self.recorder)
 
-    def start(self):
+    cdef object take(self, int (*step)(recorder *, error *) noexcept nogil):
         cdef error err
         cdef int ret
         self.opened()
         with nogil:
-            ret = recorder_start(self.recorder, &err)
+            ret = step(self.recorder, &err)
         check(ret, &err)
 
+    def start(self):
+        self.take(recorder_start)
+
     def stop(self):
-        cdef error err
-        cdef int ret
-        self.opened()
-        with nogil:
-            ret = recorder_stop(self.recorder, &err)
-        check(ret, &err)
+        self.take(recorder_stop)
 
     def look(self):
         cdef recorder_look_c found
@@ -449,9 +444,7 @@ cdef class Recorder(Source):
         )
 
     def hold(self):
-        cdef error err
-        self.opened()
-        check(recorder_hold(self.recorder, &err), &err)
+        self.take(recorder_hold)
 
     def cut(self, uint64_t ts):
         self.opened()
