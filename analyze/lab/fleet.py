@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fleet of many hosts: what questions about it cost, and what its archive holds.
 
-    fleet.py [--hosts N] [--days D] [--tapes N] [--keep DIR] [--quiet T.tape]... [T.tape]...
+    fleet.py [--hosts N] [--days D] [--tapes N] [--keep DIR] [--only QUESTION]...
+             [--quiet T.tape]... [T.tape]...
 
 Makes the index and the aggregates of an archive of N hosts over D days, with N tapes a day from
 each host, out of the rows of real tapes (the demo's, without T.tape): shifted in time, of machines

@@ -70,7 +70,7 @@ def disturbed(like: Command, words: Sequence[object], kills: int, chance: random
             start_new_session=True,
         ) as child:
             try:
-                child.wait(chance.uniform(0, like.seconds))
+                child.wait(like.seconds * chance.uniform(0.05, 0.7))
             except subprocess.TimeoutExpired:
                 os.killpg(child.pid, signal.SIGKILL)
                 hit += 1
