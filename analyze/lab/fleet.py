@@ -13,7 +13,7 @@ extfrag.by_migratetype again, from the Parquet files and without the views. Exit
 differs. With --keep the archive stays in DIR; one that is there is asked as it is. With --only it
 asks that and some of the other questions.
 
-The second part puts the real tapes, as those of six hosts, into an archive and compacts it: CPU
+The second part puts the real tapes, as those of some hosts, into an archive and compacts it: CPU
 and bytes for each tape. `--quiet` names five-minute tapes of a rotation of the event set cheap: the
 same for them, and they are the tapes of a host. The table `scale` multiplies these figures by
 100,000 hosts.
@@ -49,10 +49,10 @@ from pagetape.schemas.tape import Tape, Writer
 DEMO = program.ROOT / "analyze/demo"
 KERNELS = ("6.1.158", "6.12.57", "6.12.63", "6.18.2")
 FIRST = date(2026, 11, 1)
-REAL_HOSTS = 6
 HOSTS = 100_000  # of the table `scale`
 MINUTES = 5  # that a tape covers there
 BUSY, QUIET = "busy", "quiet"
+REAL_HOSTS = {BUSY: 6, QUIET: 40}  # with a real tape each
 
 # Prices of S3's standard class in us-east-1, dollars: 1000 PUTs, 1000 GETs, a GB for a month.
 PUT, GET, STORED = 0.005, 0.0004, 0.023
@@ -75,13 +75,13 @@ QUESTIONS = {
 }
 
 
-def _real(place: Path, tapes: Sequence[Path]) -> Iterator[Path]:
-    """The tapes as recordings of six machines, in one file each."""
-    for nr in range(REAL_HOSTS):
+def _real(place: Path, tapes: Sequence[Path], hosts: int) -> Iterator[Path]:
+    """The tapes as recordings of some machines of one day, in one file each."""
+    for nr in range(hosts):
         source = Tape(tapes[nr % len(tapes)])
         digest = blake2b(str(nr).encode(), digest_size=16).hexdigest()
         about = {"machine": digest, "host": f"host{nr}", "boot_id": digest}
-        about["recorded_at"] = f"{FIRST + timedelta(days=nr % 2)}T12:00:00+00:00"
+        about["recorded_at"] = f"{FIRST}T12:00:00+00:00"
         directory, path = place / f"{nr}.unpacked", place / f"{nr}.tape"
         with Writer(directory, source.facts | about) as out:
             for name in sorted(source.tables):
@@ -103,7 +103,7 @@ def compacted(root: Path, tapes: Sequence[Path], kind: str) -> tuple[Store, dict
     """An archive of real tapes with its index, and what each tape of that kind costs."""
     store = open_store(root, create=True)
     with TemporaryDirectory(prefix="fleet-") as place:
-        real = [*_real(Path(place), tapes)]
+        real = [*_real(Path(place), tapes, REAL_HOSTS[kind])]
         size = sum(path.stat().st_size for path in real)
         began = _cpu()
         for path in real:
