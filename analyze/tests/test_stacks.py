@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 import pytest
 
 from pagetape import conditions
+from pagetape.recording.stack_events import StackEvent
 from pagetape.recording.stacks import Frames, Place, Symbols
 from pagetape.schemas import TABLES
-from pagetape.schemas.tape import Tape
+from pagetape.schemas.tape import Tape, TapeError
 
 Run = Callable[..., Any]
 
@@ -174,6 +175,13 @@ def test_stacks_that_cannot_be_recorded(spec: str, why: str, tmp_path: Path, pag
 def test_a_flag_that_this_kernel_lacks_is_named() -> None:
     with pytest.raises(conditions.RuleError, match="this kernel has no gfp flag NO_OBJ_EXT"):
         conditions.ftrace(conditions.parse("gfp has NO_OBJ_EXT"), {"IO": 6})
+
+
+def test_a_filter_takes_the_flags_as_a_recording_names_them() -> None:
+    event = StackEvent.parse("alloc:order >= 3 and gfp lacks NORETRY")
+    assert event.filter({"__GFP_NORETRY": 16}) == "(order >= 3) && (!(gfp_flags & 0x10000))"
+    with pytest.raises(TapeError, match="--stacks 'alloc:order >= 3 .*no gfp flag NORETRY"):
+        event.filter({"__GFP_IO": 6})
 
 
 @pytest.mark.parametrize("events", ["cheap", "zone"])

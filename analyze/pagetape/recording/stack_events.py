@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pagetape import conditions
 from pagetape.conditions import Condition, RuleError
 from pagetape.schemas import GFP_BITS
+from pagetape.schemas.tape import TapeError
 
 _EVENTS = {"extfrag": "kmem:mm_page_alloc_extfrag", "alloc": "kmem:mm_page_alloc"}
 
@@ -42,5 +44,9 @@ class StackEvent:
         return _EVENTS[self.spec.partition(":")[0]]
 
     def filter(self, gfp_bits: Mapping[str, int]) -> str:
-        """For the kernel; `gfp_bits` are its flags. Raises RuleError."""
-        return conditions.ftrace(self.condition, gfp_bits) if self.condition else ""
+        """For the kernel; `gfp_bits` are its flags, as __GFP_IO. TapeError: it lacks one."""
+        bits = {name.removeprefix("__GFP_"): bit for name, bit in gfp_bits.items()}
+        try:
+            return conditions.ftrace(self.condition, bits) if self.condition else ""
+        except RuleError as e:
+            raise TapeError(errno.EINVAL, f"--stacks '{self.spec}': {e}") from None
