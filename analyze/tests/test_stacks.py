@@ -180,7 +180,7 @@ def test_a_flag_that_this_kernel_lacks_is_named() -> None:
 def test_a_filter_takes_the_flags_as_a_recording_names_them() -> None:
     event = StackEvent.parse("alloc:order >= 3 and gfp lacks NORETRY")
     assert event.filter({"__GFP_NORETRY": 16}) == "(order >= 3) && (!(gfp_flags & 0x10000))"
-    with pytest.raises(TapeError, match="--stacks 'alloc:order >= 3 .*no gfp flag NORETRY"):
+    with pytest.raises(TapeError, match=r"--stacks 'alloc:order >= 3 .*no gfp flag NORETRY"):
         event.filter({"__GFP_IO": 6})
 
 
