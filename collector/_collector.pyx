@@ -349,15 +349,11 @@ cdef class Recorder(Source):
         config.events = c_events
         config.filters = c_filters
         config.spool = directory
-        config.spool_max = spool.max_bytes
-        config.spool_memory = spool.memory
-        config.keep = spool.checkpoint is not None
-        config.defer = spool.defer
+        config.spool_max, config.spool_memory = spool.max_bytes, spool.memory
+        config.keep, config.defer = spool.checkpoint is not None, spool.defer
         config.instance.ring_kb = ring_kb
-        config.instance.guard = guard
-        config.instance.spool = spool.lock
-        config.stacks = stacks
-        config.prompt = prompt
+        config.instance.guard, config.instance.spool = guard, spool.lock
+        config.stacks, config.prompt = stacks, prompt
         config.names = names.c
         with nogil:
             ret = recorder_new(&self.recorder, &config, &err)

@@ -36,11 +36,17 @@ COMMANDS = {
     "kernels": ("kernels", "List the kernel rows: releases, changes, and how sure they are."),
     "compare": ("compare", "Compare tapes side by side, with the model's error as the error bar."),
     "ab": ("ab", "Record this machine under two values of a setting, beside the prediction."),
+    "paper": ("paper", "Print a paper's tables: published, recorded, modelled."),
     "sweep": ("sweep", "Replay every tape under every policy, on all cores."),
     "report": ("report", "Run a report on a tape, or list the reports."),
     "html": ("html", "Write one self-contained HTML page about one or more tapes."),
     "sql": ("sql", "Query one or more tapes in SQL (DuckDB)."),
-    "archive": ("archive", "Write tapes as Parquet, for fleets."),
+    "archive": ("archive", "Put tapes into the archive of a fleet: a directory or a bucket."),
+    "ship": ("ship", "Send the finished tapes of a directory to an archive."),
+    "pull": ("pull", "Copy finished tapes from another machine, over ssh."),
+    "prune": ("prune", "Remove the oldest tapes of an archive."),
+    "verify": ("verify", "Check the tapes of an archive."),
+    "compact": ("compact", "Bring the index of an archive up to its tapes."),
     "export": ("export", "Convert a tape for other tools: Perfetto, LLFree."),
     "schema": ("schema", "Describe the tables and columns of a tape."),
     "load": ("load", "Run a workload for a recording, or list the workloads."),
@@ -128,7 +134,7 @@ def run(args: Sequence[str] | None = None, *, of_process: bool = False) -> int:
     `of_process`: the command may become another program in the place of this one.
     """
     try:
-        status = pagetape.main(args, prog_name="pagetape", standalone_mode=False, obj=of_process)
+        status = pagetape.main(args, "pagetape", standalone_mode=False, obj=of_process)
         sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as e:  # a group without a command
         answer.say(e.format_message())
