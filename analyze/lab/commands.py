@@ -11,7 +11,7 @@ from random import Random
 from damage import NUMBERS, TEXTS, damage_text
 
 from pagetape import _replay
-from pagetape.asking import query
+from pagetape.asking import papers, query
 from pagetape.schemas import TABLES
 
 Line = list[str]
@@ -123,6 +123,8 @@ def of_tape(tape: str, random: Random) -> Line:
     if share < 0.55:
         others = random.choice((["base.tape", tape], [tape, "base.tape"], [tape, tape]))
         return ["compare", *others, *json]
+    if share < 0.56:
+        return ["paper", random.choice(papers.names()), tape, "--ensemble", "1", *json]
     if share < 0.58:
         words = ["--policy", "nofragment:mode={off,always}", "--jobs", "2", "-o", "out/s"]
         words += _members(random)

@@ -271,7 +271,7 @@ class WithoutTape(live.Runner):
         prepare()
         self.warm_up(what)
 
-def run():
+def run(**_):
     host = Host(Path(sys.argv[1]))
     out = Path(sys.argv[1], "out")
     plan = Plan(find("defrag_mode"), ("1", "0"), "0", 2, "none", ("sleep", "60"), out)

@@ -20,7 +20,7 @@ def words(args: list[str], incomplete: str) -> list[str]:
 
 
 def test_commands_and_reports() -> None:
-    assert words([], "comp") == ["compare"]
+    assert words([], "comp") == ["compare", "compact"]
     assert words(["report"], "") == list(query.reports())
     found = words(["report"], "extfrag.")
     assert found and all(name.startswith("extfrag.") for name in found)

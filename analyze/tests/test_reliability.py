@@ -147,7 +147,9 @@ def test_every_reading_command_is_tried() -> None:
         "doctor",
         "install-service",
         "explain",  # fuzz_messages
+        "load",
         "gfp",
+        *("ship", "pull", "prune", "verify", "compact"),  # an archive: test_archive
     }  # they read no tape of others
     assert names == set(trial.cli.COMMANDS) - live - {"policies", "kernels"}
 

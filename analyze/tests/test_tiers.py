@@ -55,7 +55,7 @@ def numbers_without(found: Any, place: str = "") -> Iterator[str]:
 def test_every_report_of_a_prediction_says_its_tier(
     predictions: dict[str, Path], pagetape: Run
 ) -> None:
-    for name, q in query.reports().items():
+    for name, q in query.about_tapes().items():
         said = pagetape("report", name, predictions["A"], "--json")
         if f"{name} needs " in said.err:  # events that no replay under R0 has
             continue

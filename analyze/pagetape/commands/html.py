@@ -42,7 +42,7 @@ def command(
     The command replaces a page that pagetape wrote before, but no other file.
 
     \b
-    Examples:
+    Example:
       pagetape html base.tape model.tape whatif.tape -o report.html
       pagetape html s3://bucket/fleet --since 7d --by kernel -o fleet.html
     """

@@ -336,7 +336,7 @@ def command(
     row for each tape, run and metric.
 
     \b
-    Examples:
+    Example:
       pagetape sweep --policy 'nofragment:mode={off,lowzone,always}' \\
           --kernel '{auto,5.0,6.18}' base.tape -o matrix
       pagetape sweep s3://bucket/fleet --where "kernel LIKE '6.12%'" --since 7d \\
