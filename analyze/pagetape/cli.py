@@ -10,13 +10,15 @@ turns them into one line on stderr and an exit status:
     2  bad usage       143  terminated by SIGTERM (129: SIGHUP)
 """
 
+import atexit
 import gc
 import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -169,10 +171,23 @@ def _end(number: int, _frame: object) -> None:
     raise SystemExit(128 + number)
 
 
+def _leave(status: int) -> NoReturn:
+    """End the process without the end of the interpreter.
+
+    Arrow's threads go on after a query that needed no more rows. One that releases a Python object
+    while the interpreter ends would abort the process (PyBuffer, Arrow 26).
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # run() has said so, or the stream is closed
+            stream.flush()
+    os._exit(status)
+
+
 def main() -> None:
     """The entry point of the `pagetape` script."""
     gc.set_threshold(10_000, 20)  # a tenth of a short command went into looks at its modules
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _end)
-    sys.exit(run(of_process=True))
+    _leave(run(of_process=True))

@@ -276,6 +276,7 @@ def run(**_):
     out = Path(sys.argv[1], "out")
     plan = Plan(find("defrag_mode"), ("1", "0"), "0", 2, "none", ("sleep", "60"), out)
     live.record_runs(plan, host, print, print, WithoutTape(plan.argv, host))
+    return 0
 
 cli.run = run
 cli.main()

@@ -396,3 +396,17 @@ def test_ctrl_c_is_silent(golden: Path) -> None:
             running.kill()
         out, err = running.communicate()
     assert (running.returncode, out, err.strip()) == (130, b"", b"")
+
+
+def test_the_end_of_the_process_is_not_the_end_of_the_interpreter() -> None:
+    """A thread of Arrow that releases a Python object meanwhile would abort it."""
+    code = (
+        "import atexit, sys; from pagetape import cli\n"
+        "class Left:\n"
+        "    def __del__(self): print('the interpreter ended')\n"
+        "sys.left = Left(); atexit.register(print, 'at the exit')\n"
+        "cli.run = lambda **_: 3\n"
+        "cli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "at the exit\n", "")
