@@ -36,6 +36,7 @@ import duckdb
 import program
 import pyarrow as pa
 import pyarrow.parquet as pq
+import shipping
 
 from pagetape.archive import names
 from pagetape.archive.store import Store, open_store
@@ -43,8 +44,7 @@ from pagetape.asking import archived
 from pagetape.indexing import manifest
 from pagetape.indexing.compact import Compactor, dates
 from pagetape.indexing.manifest import Manifest, Segment
-from pagetape.schemas import bundle
-from pagetape.schemas.tape import Tape, Writer
+from pagetape.schemas.tape import Tape
 
 DEMO = program.ROOT / "analyze/demo"
 KERNELS = ("6.1.158", "6.12.57", "6.12.63", "6.18.2")
@@ -78,18 +78,15 @@ QUESTIONS = {
 def _real(place: Path, tapes: Sequence[Path], hosts: int) -> Iterator[Path]:
     """The tapes as recordings of some machines of one day, in one file each."""
     for nr in range(hosts):
-        source = Tape(tapes[nr % len(tapes)])
         digest = blake2b(str(nr).encode(), digest_size=16).hexdigest()
-        about = {"machine": digest, "host": f"host{nr}", "boot_id": digest}
-        about["recorded_at"] = f"{FIRST}T12:00:00+00:00"
-        directory, path = place / f"{nr}.unpacked", place / f"{nr}.tape"
-        with Writer(directory, source.facts | about) as out:
-            for name in sorted(source.tables):
-                for batch in source.batches(name):
-                    out.write(name, batch)
-        path.touch()
-        bundle.write(directory, path)
-        yield path
+        yield shipping.copied(
+            Tape(tapes[nr % len(tapes)]),
+            place / f"{nr}.tape",
+            machine=digest,
+            host=f"host{nr}",
+            boot_id=digest,
+            recorded_at=f"{FIRST}T12:00:00+00:00",
+        )
 
 
 def _cpu() -> float:

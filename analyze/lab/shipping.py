@@ -30,21 +30,30 @@ from pagetape.schemas.tape import Tape
 from pagetape.tapes import output
 
 
+def copied(source: Tape, path: Path, **facts: Any) -> Path:
+    """The rows of a tape as another recording, with these facts, in one file."""
+    about = source.facts | facts
+    with output.whole_tape(path, about, replace=False, inputs=[], durable=False) as tape:
+        for name in source.tables:
+            for batch in source.batches(name):
+                tape.write(name, batch)
+    return path
+
+
 def make_tapes(base: Path, directory: Path, number: int) -> list[Path]:
     """Tapes of one machine, as a rotation makes them: the rows of `base`, at other times."""
     source, paths = Tape(base), []
     directory.mkdir(exist_ok=True)
     for nr in range(number):
-        facts = source.facts | {
-            "boot_id": "9d0f6d6c-7c1b-4a86-9d0e-5c1c5c5a1e10",
-            "recorded_at": f"2026-11-{1 + nr % 28:02}T10:00:00+00:00",
-            "series": {"since": "2026-11-01T00:00:00+00:00", "number": nr},
-        }
-        paths.append(directory / f"host-2026-11-{1 + nr % 28:02}T{100000 + nr}Z.tape")
-        with output.whole_tape(paths[-1], facts, replace=False, inputs=[], durable=False) as tape:
-            for name in source.tables:
-                for batch in source.batches(name):
-                    tape.write(name, batch)
+        day = f"2026-11-{1 + nr % 28:02}"
+        path = copied(
+            source,
+            directory / f"host-{day}T{100000 + nr}Z.tape",
+            boot_id="9d0f6d6c-7c1b-4a86-9d0e-5c1c5c5a1e10",
+            recorded_at=f"{day}T10:00:00+00:00",
+            series={"since": "2026-11-01T00:00:00+00:00", "number": nr},
+        )
+        paths.append(path)
     return paths
 
 

@@ -5,11 +5,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import shipping
+
 from pagetape.archive import names
 from pagetape.archive.store import Put, Store, open_store
 from pagetape.indexing.compact import Compactor, dates
-from pagetape.schemas import bundle
-from pagetape.schemas.tape import Tape, Writer
+from pagetape.schemas.tape import Tape
 
 
 def machine(name: str) -> str:
@@ -19,21 +20,13 @@ def machine(name: str) -> str:
 
 def copied(tape: Path, path: Path, host: str, day: int = 1, **facts: Any) -> Path:
     """The tape as a recording of another machine, in one file, of that day of November 2026."""
-    source = Tape(tape)
     about = {
         "machine": machine(host),
         "host": host,
         "boot_id": f"boot of {host}",
         "recorded_at": f"2026-11-{day:02}T12:00:00+00:00",
     }
-    directory = path.with_suffix(".unpacked")
-    with Writer(directory, source.facts | about | facts) as out:
-        for name in sorted(source.tables):
-            for batch in source.batches(name):
-                out.write(name, batch)
-    path.touch()
-    bundle.write(directory, path)
-    return path
+    return shipping.copied(Tape(tape), path, **about | facts)
 
 
 def archived(root: Path, *tapes: Path, compact: bool = True) -> Store:
