@@ -47,7 +47,7 @@ for child in children:
 print(begin, time.monotonic_ns())
 """
 
-_NEAR = 0.001  # s: the same event in two rings
+_NEAR = 0.05  # s: the same event in two rings, as the host may stop a CPU between the two
 
 Wait = tuple[float, int, str, int]  # time in s, CPU, kind, pid
 
@@ -96,6 +96,23 @@ def _in_trace(instance: Path) -> list[Wait]:
     return [(float(m[3]), int(m[2]), m[4], int(m[1])) for m in found if m]
 
 
+def _is_run_of(some: list[Wait], every: list[Wait]) -> bool:
+    """Whether the events stand in `every` one after the other, at about the same time."""
+    return any(
+        all(
+            one[2:] == other[2:] and abs(one[0] - other[0]) < _NEAR
+            for one, other in zip(some, every[at : at + len(some)], strict=True)
+        )
+        for at in range(len(every) - len(some) + 1)
+    )
+
+
+def _overrun(instance: Path) -> int:
+    """Events that the instance's rings lost."""
+    stats = " ".join(path.read_text() for path in instance.glob("per_cpu/cpu*/stats"))
+    return sum(map(int, re.findall(r"(?:overrun|dropped events): (\d+)", stats)))
+
+
 def _storm(pagetape: Run, out: Path, *options: object, seconds: float = 1) -> tuple[int, int]:
     """Record the storm; when it began and ended (ns)."""
     load = (sys.executable, "-c", _STORM, seconds)
@@ -112,15 +129,19 @@ def test_the_table_is_what_another_tracer_sees_of_the_same_locks(
 ) -> None:
     with _own_instance(f"test-contention-{time.monotonic_ns()}") as instance:
         begin, end = _storm(pagetape, tmp_path / "t.tape", "--events", events, seconds=1.5)
-        seen = [one for one in _in_trace(instance) if begin <= one[0] * 1e9 <= end]
-    rows = [r for r in Tape(tmp_path / "t.tape").rows("lock_event") if begin <= r["ts"] <= end]
+        seen, lost = _in_trace(instance), _overrun(instance)
+    rows = Tape(tmp_path / "t.tape").rows("lock_event")
     recorded = [
         (r["ts"] / 1e9, r["cpu"], r["kind"], r["pid"]) for r in rows if r["kind"] != "release"
     ]
-    for cpu in {one[1] for one in seen + recorded}:
-        there, here = ([one for one in ones if one[1] == cpu] for ones in (seen, recorded))
-        assert [one[2:] for one in here] == [one[2:] for one in there], cpu
-        assert all(abs(a[0] - b[0]) < _NEAR for a, b in zip(here, there, strict=True))
+    assert not lost
+    for ours, theirs in ((recorded, seen), (seen, recorded)):
+        sure = [
+            one for one in ours if begin <= (one[0] - _NEAR) * 1e9 < (one[0] + _NEAR) * 1e9 <= end
+        ]
+        for cpu in {one[1] for one in sure}:
+            here, there = ([one for one in ones if one[1] == cpu] for ones in (sure, theirs))
+            assert _is_run_of(here, there), cpu
     if len(recorded) < 20:
         livetest.skip(f"only {len(recorded)} events of contention", by_chance=True)
     zones = {(node, zone) for _, node, zone in _zone_locks()}
