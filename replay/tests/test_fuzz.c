@@ -36,7 +36,7 @@ static void change(uint8_t *data, size_t size)
 		data[next_random() % size] = (uint8_t)(next_random() >> 32);
 }
 
-static void hostile_tapes_are_refused_or_played(void)
+TEST(hostile_tapes_are_refused_or_played)
 {
 	uint8_t data[MAX_SIZE] = {0};
 	size_t size = 1;
@@ -56,6 +56,5 @@ int main(int argc, char **argv)
 {
 	if (argc == 2)
 		runs = atoi(argv[1]);
-	test(hostile_tapes_are_refused_or_played);
-	return check_done();
+	return check_run();
 }

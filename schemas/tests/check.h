@@ -2,8 +2,9 @@
 /*
  * check.h - C tests with TAP output, for `meson test`.
  *
- * A test is a function whose name is the sentence that it proves. main() runs each with test() and
- * returns check_done().
+ * TEST(name) { ... } is a test: its name is the sentence that it proves. The library's main() runs
+ * all tests of a program in the order of their file; a program with another main() calls
+ * check_run().
  */
 #pragma once
 
@@ -13,8 +14,7 @@
 /* Elements of an array. */
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static int check_nr_tests, check_nr_failed;
-static bool check_failed;
+extern bool check_failed; /* since the test began */
 
 #define check(expr)                                                                                \
 	do {                                                                                       \
@@ -24,20 +24,26 @@ static bool check_failed;
 		}                                                                                  \
 	} while (0)
 
-#define test(function) (check_failed = false, function(), check_report(#function))
+struct check_test {
+	void (*run)(void);
+	const char *name;
+	struct check_test *next;
+};
 
-static inline void check_report(const char *name)
-{
-	printf("%sok %d - ", check_failed ? "not " : "", ++check_nr_tests);
-	for (; *name; name++)
-		putchar(*name == '_' ? ' ' : *name);
-	putchar('\n');
-	fflush(stdout);
-	check_nr_failed += check_failed;
-}
+void check_add(struct check_test *test);
+/* Run the tests of the program; 1 if one failed, else 0. */
+int check_run(void);
 
-static inline int check_done(void)
-{
-	printf("1..%d\n", check_nr_tests);
-	return check_nr_failed != 0;
-}
+#define TEST(function)                                                                             \
+	static void function(void);                                                                \
+	__attribute__((constructor)) static void add_##function(void)                              \
+	{                                                                                          \
+		static struct check_test test = {function, #function, NULL};                       \
+		check_add(&test);                                                                  \
+	}                                                                                          \
+	static void function(void)
+
+/* Declare a struct that make(&name, ...) fills, and that end(&name) frees when its block ends. */
+#define SCOPED(type, end, name, make, ...)                                                         \
+	__attribute__((cleanup(end))) struct type name;                                            \
+	make(&name, ##__VA_ARGS__)

@@ -33,7 +33,7 @@ static void run_file(const char *name)
 	fclose(file);
 }
 
-static void every_input_of_the_corpus_is_read_or_refused(void)
+TEST(every_input_of_the_corpus_is_read_or_refused)
 {
 	DIR *dir = opendir(corpus);
 	struct dirent *entry;
@@ -55,6 +55,5 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		return 2;
 	corpus = argv[1];
-	test(every_input_of_the_corpus_is_read_or_refused);
-	return check_done();
+	return check_run();
 }

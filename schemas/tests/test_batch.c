@@ -24,7 +24,7 @@ static struct batch *lost_gap(uint64_t from, bool known)
 	return batch;
 }
 
-static void rows_come_back_as_they_were(void)
+TEST(rows_come_back_as_they_were)
 {
 	struct batch *batch = lost_gap(77, true);
 	struct lost_columns back;
@@ -45,7 +45,7 @@ static void rows_come_back_as_they_were(void)
 	batch_free(batch);
 }
 
-static void a_batch_is_busy_until_its_array_is_released(void)
+TEST(a_batch_is_busy_until_its_array_is_released)
 {
 	struct batch *batch = lost_gap(1, false);
 	struct ArrowArray array;
@@ -58,7 +58,7 @@ static void a_batch_is_busy_until_its_array_is_released(void)
 	batch_free(batch);
 }
 
-static void a_freed_batch_lives_as_long_as_its_array(void)
+TEST(a_freed_batch_lives_as_long_as_its_array)
 {
 	struct batch *batch = lost_gap(5, false);
 	struct ArrowArray array;
@@ -69,7 +69,7 @@ static void a_freed_batch_lives_as_long_as_its_array(void)
 	array.release(&array);
 }
 
-static void clearing_makes_all_values_null_and_zero(void)
+TEST(clearing_makes_all_values_null_and_zero)
 {
 	struct batch *batch = lost_gap(5, true);
 	const struct lost_columns *columns = (struct lost_columns *)batch->slots;
@@ -81,7 +81,7 @@ static void clearing_makes_all_values_null_and_zero(void)
 	batch_free(batch);
 }
 
-static void capacity_is_rounded_up_to_whole_words(void)
+TEST(capacity_is_rounded_up_to_whole_words)
 {
 	struct batch *batch;
 
@@ -93,7 +93,7 @@ static void capacity_is_rounded_up_to_whole_words(void)
 	batch_free(batch);
 }
 
-static void another_tables_rows_are_refused_by_name(void)
+TEST(another_tables_rows_are_refused_by_name)
 {
 	struct ArrowSchema schema;
 	struct error err;
@@ -111,7 +111,7 @@ static void another_tables_rows_are_refused_by_name(void)
 	schema.release(&schema);
 }
 
-static void sliced_and_null_rows_are_refused(void)
+TEST(sliced_and_null_rows_are_refused)
 {
 	struct batch *batch = lost_gap(5, true);
 	struct lost_columns back;
@@ -134,7 +134,7 @@ static void sliced_and_null_rows_are_refused(void)
 	batch_free(batch);
 }
 
-static void enums_are_dictionaries_of_their_labels(void)
+TEST(enums_are_dictionaries_of_their_labels)
 {
 	struct ArrowArray array;
 	const int32_t *offsets;
@@ -152,7 +152,7 @@ static void enums_are_dictionaries_of_their_labels(void)
 	batch_free(batch);
 }
 
-static void labels_in_another_order_are_refused(void)
+TEST(labels_in_another_order_are_refused)
 {
 	struct event_columns back;
 	struct ArrowArray array;
@@ -175,18 +175,4 @@ static void labels_in_another_order_are_refused(void)
 	check(table_borrow(&event_table, &array, &back, &nr, &err) == -EINVAL);
 	array.release(&array);
 	batch_free(batch);
-}
-
-int main(void)
-{
-	test(rows_come_back_as_they_were);
-	test(a_batch_is_busy_until_its_array_is_released);
-	test(a_freed_batch_lives_as_long_as_its_array);
-	test(clearing_makes_all_values_null_and_zero);
-	test(capacity_is_rounded_up_to_whole_words);
-	test(another_tables_rows_are_refused_by_name);
-	test(sliced_and_null_rows_are_refused);
-	test(enums_are_dictionaries_of_their_labels);
-	test(labels_in_another_order_are_refused);
-	return check_done();
 }

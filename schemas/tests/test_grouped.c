@@ -82,7 +82,7 @@ static void grouped(unsigned kinds, unsigned cpus)
 }
 
 /* Rows that differ in a key, a null or the upper bits of a key are of different groups. */
-static void groups_are_those_of_the_keys(void)
+TEST(groups_are_those_of_the_keys)
 {
 	static const uint32_t keys[] = {0, 1, 1u << 31, 1, 0, 0};
 	uint8_t valid = 0x1f;
@@ -94,14 +94,14 @@ static void groups_are_those_of_the_keys(void)
 	check(number[3] == 1 && number[4] == 0 && number[5] == 3);
 }
 
-static void rows_of_a_group_stand_together_in_the_order_of_time(void)
+TEST(rows_of_a_group_stand_together_in_the_order_of_time)
 {
 	grouped(6, 2);
 	grouped(6, 700);
 	grouped(1, 1);
 }
 
-static void values_come_back(void)
+TEST(values_come_back)
 {
 	static uint64_t in[ROWS], between[ROWS], out[ROWS];
 	static uint8_t bits[ROWS / 8 + 2], there[ROWS / 8 + 1], out_bits[ROWS / 8 + 1];
@@ -128,7 +128,7 @@ static void values_come_back(void)
 }
 
 /* What a pfn beyond 2^32, a pause of an hour or a clock that was set back would need. */
-static void differences_of_any_size_come_back(void)
+TEST(differences_of_any_size_come_back)
 {
 	static const uint64_t jumps[] = {1, (uint64_t)1 << 31, (uint64_t)1 << 40, UINT64_MAX};
 	static uint64_t in[ROWS], between[ROWS], out[ROWS];
@@ -158,7 +158,7 @@ static void differences_of_any_size_come_back(void)
 	}
 }
 
-static void a_steady_column_is_bytes_of_zeros(void)
+TEST(a_steady_column_is_bytes_of_zeros)
 {
 	static uint64_t in[ROWS];
 	static uint8_t bytes[GROUPED_LOW_BYTES][ROWS];
@@ -175,7 +175,7 @@ static void a_steady_column_is_bytes_of_zeros(void)
 }
 
 /* Damaged numbers and rows of groups give an order, or an error. */
-static void any_numbers_give_an_order_or_none(void)
+TEST(any_numbers_give_an_order_or_none)
 {
 	static uint8_t seen[ROWS];
 	struct error err;
@@ -204,7 +204,7 @@ static void any_numbers_give_an_order_or_none(void)
 	check(!ordered(NULL, 0, 0, &err));
 }
 
-static void a_batch_has_a_limit(void)
+TEST(a_batch_has_a_limit)
 {
 	struct groups many = {.nr = GROUPED_ROWS_MOST + 1};
 	struct group_key wide[] = {
@@ -214,16 +214,4 @@ static void a_batch_has_a_limit(void)
 	check(group_rows(NULL, 0, &many, &err) < 0);
 	many.nr = 0;
 	check(!group_rows(wide, 4, &many, &err) && group_rows(wide, 5, &many, &err) < 0);
-}
-
-int main(void)
-{
-	test(rows_of_a_group_stand_together_in_the_order_of_time);
-	test(groups_are_those_of_the_keys);
-	test(values_come_back);
-	test(differences_of_any_size_come_back);
-	test(a_steady_column_is_bytes_of_zeros);
-	test(any_numbers_give_an_order_or_none);
-	test(a_batch_has_a_limit);
-	return check_done();
 }

@@ -177,7 +177,7 @@ static const struct event_columns *flush_events(struct decoder *d, size_t *nr)
 	return (const struct event_columns *)batch->slots;
 }
 
-static void an_allocation_becomes_a_row(void)
+TEST(an_allocation_becomes_a_row)
 {
 	struct tep_handle *tep = kernel_with("kmem", alloc_6_18, NULL);
 	struct decoder *d = decoder_for(tep, 64);
@@ -210,7 +210,7 @@ static void an_allocation_becomes_a_row(void)
 	done(d, tep);
 }
 
-static void a_failed_allocation_has_no_pfn(void)
+TEST(a_failed_allocation_has_no_pfn)
 {
 	struct tep_handle *tep = kernel_with("kmem", alloc_6_18, NULL);
 	struct decoder *d = decoder_for(tep, 64);
@@ -243,7 +243,7 @@ static struct printed_record printed_text(const char *text)
 	return record;
 }
 
-static void a_printed_free_is_a_row_and_other_texts_are_none(void)
+TEST(a_printed_free_is_a_row_and_other_texts_are_none)
 {
 	struct tep_handle *tep = kernel_with("bpf_trace", printed, NULL);
 	struct decoder *d = decoder_for(tep, 64);
@@ -287,7 +287,7 @@ static const char stamp_6_18[] = "pagetape 7f stamp 60b00010201 2edb400033e64 27
 static const char stamp_6_1[] = "pagetape 7f stamp 500010100 500000009 0 3f00030000 100ff 0 0.";
 static const char stamp_remote[] = "pagetape 7f stamp 20102 0 0 0 0 0 0.";
 
-static void a_printed_stamp_is_a_row_of_its_own(void)
+TEST(a_printed_stamp_is_a_row_of_its_own)
 {
 	struct tep_handle *tep = kernel_with("bpf_trace", printed, "kmem", free_6_18, NULL);
 	struct decoder *d = decoder_for(tep, 64);
@@ -330,7 +330,7 @@ static void a_printed_stamp_is_a_row_of_its_own(void)
 }
 
 /* Each end, each byte replaced by one that no number has, and wrong numbers. */
-static void a_damaged_stamp_is_counted_and_no_row(void)
+TEST(a_damaged_stamp_is_counted_and_no_row)
 {
 	struct tep_handle *tep = kernel_with("bpf_trace", printed, NULL);
 	struct decoder *d = decoder_for(tep, 64);
@@ -373,7 +373,7 @@ static void a_damaged_stamp_is_counted_and_no_row(void)
 	done(d, tep);
 }
 
-static void a_field_that_the_kernel_lacks_is_null(void)
+TEST(a_field_that_the_kernel_lacks_is_null)
 {
 	struct tep_handle *tep = kernel_with("kmem", locked_5_10, "kmem", locked_6_18, NULL);
 	struct decoder *d = decoder_for(tep, 64);
@@ -389,7 +389,7 @@ static void a_field_that_the_kernel_lacks_is_null(void)
 	done(d, tep);
 }
 
-static void every_row_has_its_own_validity(void)
+TEST(every_row_has_its_own_validity)
 {
 	struct tep_handle *tep = kernel_with("kmem", alloc_6_18, "kmem", free_6_18, NULL);
 	struct decoder *d = decoder_for(tep, 64);
@@ -412,7 +412,7 @@ static void every_row_has_its_own_validity(void)
 	done(d, tep);
 }
 
-static void migratetypes_go_by_the_kernels_names(void)
+TEST(migratetypes_go_by_the_kernels_names)
 {
 	static const char *const with_cma[] = {"Unmovable",  "Movable", "Reclaimable",
 					       "HighAtomic", "CMA",     "Isolate"};
@@ -450,7 +450,7 @@ static void migratetypes_go_by_the_kernels_names(void)
 	}
 }
 
-static void zones_go_by_the_kernels_names(void)
+TEST(zones_go_by_the_kernels_names)
 {
 	struct tep_handle *tep = kernel_with("compaction", finished, "kmem", wmarks, NULL);
 	struct decoder *d = decoder_for(tep, 64);
@@ -501,7 +501,7 @@ static const struct compaction_columns *compaction_row(struct decoder *d)
 	return (const struct compaction_columns *)batch->slots;
 }
 
-static void a_request_for_contiguous_memory_reads_alike_on_every_kernel(void)
+TEST(a_request_for_contiguous_memory_reads_alike_on_every_kernel)
 {
 	const struct {
 		uint16_t type;
@@ -548,7 +548,7 @@ static void a_request_for_contiguous_memory_reads_alike_on_every_kernel(void)
 	}
 }
 
-static void a_range_that_was_isolated_has_its_first_busy_page(void)
+TEST(a_range_that_was_isolated_has_its_first_busy_page)
 {
 	const struct {
 		uint16_t type;
@@ -583,7 +583,7 @@ static void a_range_that_was_isolated_has_its_first_busy_page(void)
 	done(d, tep);
 }
 
-static void a_trace_of_the_other_byte_order_reads_the_same(void)
+TEST(a_trace_of_the_other_byte_order_reads_the_same)
 {
 	struct tep_handle *tep = kernel_with("kmem", alloc_6_18, NULL);
 	struct alloc_record record = {
@@ -607,7 +607,7 @@ static void a_trace_of_the_other_byte_order_reads_the_same(void)
 	done(d, tep);
 }
 
-static void a_full_batch_makes_way_for_the_next(void)
+TEST(a_full_batch_makes_way_for_the_next)
 {
 	struct tep_handle *tep = kernel_with("kmem", free_6_18, "compaction", finished, NULL);
 	struct decoder *d = decoder_for(tep, 64);
@@ -639,7 +639,7 @@ static void a_full_batch_makes_way_for_the_next(void)
 	held.release(&held); /* the consumer may outlive the decoder */
 }
 
-static void damaged_records_are_counted(void)
+TEST(damaged_records_are_counted)
 {
 	struct tep_handle *tep = kernel_with("kmem", free_6_18, "kmem", other, NULL);
 	struct decoder *d = decoder_for(tep, 64);
@@ -660,7 +660,7 @@ static void damaged_records_are_counted(void)
 	done(d, tep);
 }
 
-static void only_vmstat_update_is_work(void)
+TEST(only_vmstat_update_is_work)
 {
 	struct tep_handle *tep = kernel_with("workqueue", work, NULL);
 	struct {
@@ -703,7 +703,7 @@ static const char contention_end[] =
 static const char contended_release[] =
 	"name: contended_release\nID: 27\n" COMMON FIELD("void * lock_addr", 8, 8, 0) LOCK_ADDR;
 
-static void only_locks_of_zones_have_rows(void)
+TEST(only_locks_of_zones_have_rows)
 {
 	struct tep_handle *tep = kernel_with("lock", contention_begin, "lock", contention_end,
 					     "lock", contended_release, NULL);
@@ -754,7 +754,7 @@ static void only_locks_of_zones_have_rows(void)
 	done(d, tep);
 }
 
-static void every_pid_is_remembered_once(void)
+TEST(every_pid_is_remembered_once)
 {
 	static const int32_t pids[] = {4000000, 0, 7, 7, 0, 4194303, 4194304, -1};
 	struct tep_handle *tep = kernel_with("kmem", free_6_18, NULL);
@@ -797,7 +797,7 @@ static int pageblock_order_printed_as(const char *order)
 	return found;
 }
 
-static void the_print_format_has_the_pageblock_order(void)
+TEST(the_print_format_has_the_pageblock_order)
 {
 	check(pageblock_order_printed_as("9") == 9);
 	check(pageblock_order_printed_as("(21 - 12)") == 9);
@@ -811,7 +811,7 @@ static void the_print_format_has_the_pageblock_order(void)
 	check(pageblock_order_printed_as("1000") == -1);
 }
 
-static void events_without_a_pfn_are_counted_and_named(void)
+TEST(events_without_a_pfn_are_counted_and_named)
 {
 	struct tep_handle *tep = kernel_with("kmem", pages_2_6_32, NULL);
 	const char *why = "kmem:mm_page_free has no usable field 'pfn'"
@@ -858,7 +858,7 @@ static const struct stack_columns *flush_stacks(struct decoder *d, size_t *nr)
 	return NULL;
 }
 
-static void a_stack_belongs_to_the_event_just_before_it_on_its_cpu(void)
+TEST(a_stack_belongs_to_the_event_just_before_it_on_its_cpu)
 {
 	struct tep_handle *tep =
 		kernel_with("kmem", free_6_18, "ftrace", kernel_stack, "kmem", other, NULL);
@@ -886,7 +886,7 @@ static void a_stack_belongs_to_the_event_just_before_it_on_its_cpu(void)
 	done(d, tep);
 }
 
-static void a_stack_without_its_event_says_so(void)
+TEST(a_stack_without_its_event_says_so)
 {
 	struct tep_handle *tep = kernel_with("kmem", free_6_18, "ftrace", kernel_stack, NULL);
 	struct decoder *d = decoder_for(tep, 64);
@@ -914,7 +914,7 @@ static void a_stack_without_its_event_says_so(void)
 	done(d, tep);
 }
 
-static void stacks_of_other_tracepoints_are_only_counted(void)
+TEST(stacks_of_other_tracepoints_are_only_counted)
 {
 	struct tep_handle *tep =
 		kernel_with("kmem", free_6_18, "kmem", other, "ftrace", kernel_stack, NULL);
@@ -930,7 +930,7 @@ static void stacks_of_other_tracepoints_are_only_counted(void)
 	done(d, tep);
 }
 
-static void a_stack_ends_with_its_record_or_with_all_ones(void)
+TEST(a_stack_ends_with_its_record_or_with_all_ones)
 {
 	struct tep_handle *tep = kernel_with("kmem", free_6_18, "ftrace", kernel_stack_2_6, NULL);
 	struct decoder *d = decoder_for(tep, 64);
@@ -948,7 +948,7 @@ static void a_stack_ends_with_its_record_or_with_all_ones(void)
 	done(d, tep);
 }
 
-static void a_hostile_stack_stays_within_its_record(void)
+TEST(a_hostile_stack_stays_within_its_record)
 {
 	struct tep_handle *tep = kernel_with("kmem", free_6_18, "ftrace", kernel_stack, NULL);
 	struct decoder *d = decoder_for(tep, 64);
@@ -966,7 +966,7 @@ static void a_hostile_stack_stays_within_its_record(void)
 	done(d, tep);
 }
 
-static void a_stack_whose_length_is_far_away_is_refused_record_by_record(void)
+TEST(a_stack_whose_length_is_far_away_is_refused_record_by_record)
 {
 	struct tep_handle *tep = kernel_with("kmem", free_6_18, "ftrace", far_stack, NULL);
 	struct decoder *d = decoder_for(tep, 64);
@@ -980,7 +980,7 @@ static void a_stack_whose_length_is_far_away_is_refused_record_by_record(void)
 	done(d, tep);
 }
 
-static void two_formats_of_stacks_share_their_numbers(void)
+TEST(two_formats_of_stacks_share_their_numbers)
 {
 	struct tep_handle *tep = kernel_with("kmem", free_6_18, "ftrace", kernel_stack, NULL);
 	char again[sizeof(kernel_stack)];
@@ -995,7 +995,7 @@ static void two_formats_of_stacks_share_their_numbers(void)
 	done(d, tep); /* the address sanitizer sees a leak */
 }
 
-static void formats_of_preempt_rt_have_more_common_fields(void)
+TEST(formats_of_preempt_rt_have_more_common_fields)
 {
 	struct {
 		uint16_t type;
@@ -1018,36 +1018,4 @@ static void formats_of_preempt_rt_have_more_common_fields(void)
 		check(rows->pid[0] == 9 && rows->flags[0] == CONTEXT_IRQS_OFF);
 		done(d, tep);
 	}
-}
-
-int main(void)
-{
-	test(an_allocation_becomes_a_row);
-	test(a_failed_allocation_has_no_pfn);
-	test(a_printed_free_is_a_row_and_other_texts_are_none);
-	test(a_printed_stamp_is_a_row_of_its_own);
-	test(a_damaged_stamp_is_counted_and_no_row);
-	test(a_field_that_the_kernel_lacks_is_null);
-	test(every_row_has_its_own_validity);
-	test(migratetypes_go_by_the_kernels_names);
-	test(zones_go_by_the_kernels_names);
-	test(a_request_for_contiguous_memory_reads_alike_on_every_kernel);
-	test(a_range_that_was_isolated_has_its_first_busy_page);
-	test(a_trace_of_the_other_byte_order_reads_the_same);
-	test(a_full_batch_makes_way_for_the_next);
-	test(damaged_records_are_counted);
-	test(only_vmstat_update_is_work);
-	test(only_locks_of_zones_have_rows);
-	test(every_pid_is_remembered_once);
-	test(the_print_format_has_the_pageblock_order);
-	test(events_without_a_pfn_are_counted_and_named);
-	test(a_stack_belongs_to_the_event_just_before_it_on_its_cpu);
-	test(a_stack_without_its_event_says_so);
-	test(stacks_of_other_tracepoints_are_only_counted);
-	test(a_stack_ends_with_its_record_or_with_all_ones);
-	test(a_hostile_stack_stays_within_its_record);
-	test(a_stack_whose_length_is_far_away_is_refused_record_by_record);
-	test(two_formats_of_stacks_share_their_numbers);
-	test(formats_of_preempt_rt_have_more_common_fields);
-	return check_done();
 }

@@ -27,7 +27,7 @@ static void fill(uint64_t ts[SOURCES][RECORDS], size_t nr[SOURCES])
 	}
 }
 
-static void records_come_out_by_time_and_then_by_source(void)
+TEST(records_come_out_by_time_and_then_by_source)
 {
 	struct merge_head heap[SOURCES], last = {0, 0};
 	struct merge m = {.heap = heap};
@@ -56,7 +56,7 @@ static void records_come_out_by_time_and_then_by_source(void)
 	check(out == all);
 }
 
-static void a_source_that_was_dropped_can_come_back(void)
+TEST(a_source_that_was_dropped_can_come_back)
 {
 	struct merge_head heap[2];
 	struct merge m = {.heap = heap};
@@ -67,11 +67,4 @@ static void a_source_that_was_dropped_can_come_back(void)
 	check(m.nr == 1 && m.heap[0].source == 1);
 	merge_add(&m, 0, 20);
 	check(m.heap[0].source == 0);
-}
-
-int main(void)
-{
-	test(records_come_out_by_time_and_then_by_source);
-	test(a_source_that_was_dropped_can_come_back);
-	return check_done();
 }

@@ -2,7 +2,7 @@
 #include "check.h"
 #include "decode/stacks.h"
 
-static void equal_stacks_have_one_number(void)
+TEST(equal_stacks_have_one_number)
 {
 	const uint64_t a[] = {1, 2, 3}, b[] = {1, 2, 4};
 	struct stacks *stacks = stacks_new();
@@ -14,7 +14,7 @@ static void equal_stacks_have_one_number(void)
 	stacks_free(stacks);
 }
 
-static void a_stack_comes_back_as_it_was(void)
+TEST(a_stack_comes_back_as_it_was)
 {
 	const uint64_t a[] = {UINT64_MAX, 0, 5};
 	struct stacks *stacks = stacks_new();
@@ -28,7 +28,7 @@ static void a_stack_comes_back_as_it_was(void)
 	stacks_free(stacks);
 }
 
-static void a_deep_stack_keeps_its_innermost_frames(void)
+TEST(a_deep_stack_keeps_its_innermost_frames)
 {
 	uint64_t deep[2 * STACK_FRAMES], out[STACK_FRAMES];
 	struct stacks *stacks = stacks_new();
@@ -41,7 +41,7 @@ static void a_deep_stack_keeps_its_innermost_frames(void)
 	stacks_free(stacks);
 }
 
-static void an_empty_stack_has_no_number(void)
+TEST(an_empty_stack_has_no_number)
 {
 	const uint64_t none[] = {0};
 	struct stacks *stacks = stacks_new();
@@ -51,7 +51,7 @@ static void an_empty_stack_has_no_number(void)
 	stacks_free(stacks);
 }
 
-static void past_the_last_number_new_stacks_have_none(void)
+TEST(past_the_last_number_new_stacks_have_none)
 {
 	struct stacks *stacks = stacks_new();
 
@@ -60,14 +60,4 @@ static void past_the_last_number_new_stacks_have_none(void)
 	check(stacks_add(stacks, &(uint64_t){MAX_STACKS}, 1) == STACK_UNKNOWN);
 	check(stacks_add(stacks, &(uint64_t){7}, 1) == 7);
 	stacks_free(stacks);
-}
-
-int main(void)
-{
-	test(equal_stacks_have_one_number);
-	test(a_stack_comes_back_as_it_was);
-	test(a_deep_stack_keeps_its_innermost_frames);
-	test(an_empty_stack_has_no_number);
-	test(past_the_last_number_new_stacks_have_none);
-	return check_done();
 }

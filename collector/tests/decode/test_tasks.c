@@ -89,7 +89,7 @@ static void see_newtask(struct tasks *tasks, int32_t parent, int32_t pid, uint64
 	tasks_see(tasks, &record, sizeof(record));
 }
 
-static void a_new_process_has_its_parents_name_until_it_takes_another(void)
+TEST(a_new_process_has_its_parents_name_until_it_takes_another)
 {
 	struct rename exec = {.type = 11, .common_pid = CHILD, .pid = CHILD, .newcomm = "child"};
 	struct tasks *tasks = new_tasks();
@@ -104,7 +104,7 @@ static void a_new_process_has_its_parents_name_until_it_takes_another(void)
 	tasks_free(tasks);
 }
 
-static void a_new_thread_belongs_to_the_process_of_its_parent(void)
+TEST(a_new_thread_belongs_to_the_process_of_its_parent)
 {
 	struct tasks *tasks = new_tasks();
 
@@ -115,7 +115,7 @@ static void a_new_thread_belongs_to_the_process_of_its_parent(void)
 	tasks_free(tasks);
 }
 
-static void kthreadd_makes_kernel_threads(void)
+TEST(kthreadd_makes_kernel_threads)
 {
 	struct tasks *tasks = new_tasks();
 	const struct task *kthreadd;
@@ -129,7 +129,7 @@ static void kthreadd_makes_kernel_threads(void)
 	tasks_free(tasks);
 }
 
-static void a_kernel_thread_that_renames_itself_may_be_a_process_now(void)
+TEST(a_kernel_thread_that_renames_itself_may_be_a_process_now)
 {
 	struct rename rename = {.type = 11, .common_pid = 2, .pid = CHILD, .newcomm = "worker"};
 	struct tasks *tasks = new_tasks();
@@ -145,7 +145,7 @@ static void a_kernel_thread_that_renames_itself_may_be_a_process_now(void)
 	tasks_free(tasks);
 }
 
-static void a_thread_of_which_only_a_name_is_known_is_not_proven(void)
+TEST(a_thread_of_which_only_a_name_is_known_is_not_proven)
 {
 	struct rename rename = {.type = 11, .pid = CHILD, .newcomm = "kswapd0"};
 	struct tasks *tasks = new_tasks();
@@ -189,7 +189,7 @@ static void see_attach(struct tasks *tasks, int hierarchy, int32_t pid, const ch
 	tasks_see(tasks, &record, sizeof(record));
 }
 
-static void a_child_is_in_its_parents_control_group_until_it_moves(void)
+TEST(a_child_is_in_its_parents_control_group_until_it_moves)
 {
 	struct tasks *tasks = new_tasks();
 	char own[4096];
@@ -212,7 +212,7 @@ static void a_child_is_in_its_parents_control_group_until_it_moves(void)
 	tasks_free(tasks);
 }
 
-static void a_child_cloned_into_a_control_group_is_not_in_its_parents(void)
+TEST(a_child_cloned_into_a_control_group_is_not_in_its_parents)
 {
 	struct tasks *tasks = new_tasks();
 
@@ -222,7 +222,7 @@ static void a_child_cloned_into_a_control_group_is_not_in_its_parents(void)
 	tasks_free(tasks);
 }
 
-static void an_unterminated_path_is_ignored(void)
+TEST(an_unterminated_path_is_ignored)
 {
 	struct attach record = {.type = 12, .pid = CHILD};
 	struct tasks *tasks = new_tasks();
@@ -241,7 +241,7 @@ static void an_unterminated_path_is_ignored(void)
 	tasks_free(tasks);
 }
 
-static void many_control_groups_stay_distinct(void)
+TEST(many_control_groups_stay_distinct)
 {
 	struct tasks *tasks = new_tasks();
 	char own[4096], path[24];
@@ -259,7 +259,7 @@ static void many_control_groups_stay_distinct(void)
 	tasks_free(tasks);
 }
 
-static void many_tasks_are_all_found_again(void)
+TEST(many_tasks_are_all_found_again)
 {
 	struct tasks *tasks = new_tasks();
 
@@ -270,7 +270,7 @@ static void many_tasks_are_all_found_again(void)
 	tasks_free(tasks);
 }
 
-static void short_and_foreign_records_teach_nothing(void)
+TEST(short_and_foreign_records_teach_nothing)
 {
 	struct newtask record = {.type = 10, .common_pid = PARENT, .pid = CHILD, .comm = "parent"};
 	struct tasks *tasks = new_tasks();
@@ -282,7 +282,7 @@ static void short_and_foreign_records_teach_nothing(void)
 	tasks_free(tasks);
 }
 
-static void a_field_beyond_the_record_is_not_read(void)
+TEST(a_field_beyond_the_record_is_not_read)
 {
 	struct tep_handle *far = tep_alloc();
 	struct newtask record = {.type = 10, .common_pid = PARENT, .pid = CHILD, .comm = "parent"};
@@ -299,7 +299,7 @@ static void a_field_beyond_the_record_is_not_read(void)
 	tep_free(far);
 }
 
-static void living_threads_are_known_from_proc(void)
+TEST(living_threads_are_known_from_proc)
 {
 	struct tasks *tasks = new_tasks();
 
@@ -320,7 +320,7 @@ static void *scan_as_a_thread(void *arg)
 }
 
 /* A thread that started before any of its records, and has ended when its name is wanted. */
-static void threads_of_this_process_learn_of_themselves(void)
+TEST(threads_of_this_process_learn_of_themselves)
 {
 	struct tasks *tasks = new_tasks();
 	const struct task *task;
@@ -336,24 +336,13 @@ static void threads_of_this_process_learn_of_themselves(void)
 
 int main(void)
 {
+	int failed;
+
 	tep = tep_alloc();
 	tep_parse_event(tep, newtask_format, strlen(newtask_format), "task");
 	tep_parse_event(tep, rename_format, strlen(rename_format), "task");
 	tep_parse_event(tep, attach_format, strlen(attach_format), "cgroup");
-	test(a_new_process_has_its_parents_name_until_it_takes_another);
-	test(a_new_thread_belongs_to_the_process_of_its_parent);
-	test(kthreadd_makes_kernel_threads);
-	test(a_kernel_thread_that_renames_itself_may_be_a_process_now);
-	test(a_thread_of_which_only_a_name_is_known_is_not_proven);
-	test(a_child_is_in_its_parents_control_group_until_it_moves);
-	test(a_child_cloned_into_a_control_group_is_not_in_its_parents);
-	test(an_unterminated_path_is_ignored);
-	test(many_control_groups_stay_distinct);
-	test(many_tasks_are_all_found_again);
-	test(short_and_foreign_records_teach_nothing);
-	test(a_field_beyond_the_record_is_not_read);
-	test(living_threads_are_known_from_proc);
-	test(threads_of_this_process_learn_of_themselves);
+	failed = check_run();
 	tep_free(tep);
-	return check_done();
+	return failed;
 }

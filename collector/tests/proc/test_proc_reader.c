@@ -42,7 +42,7 @@ static int file_of(const char *text)
 	return fd;
 }
 
-static void each_file_has_its_own_stamps(void)
+TEST(each_file_has_its_own_stamps)
 {
 	struct proc_file files[] = {
 		{.fd = open("/proc/vmstat", O_RDONLY), .size = 1 << 16},
@@ -67,7 +67,7 @@ static void each_file_has_its_own_stamps(void)
 	proc_reader_free(r);
 }
 
-static void a_file_that_cannot_be_read_has_no_text(void)
+TEST(a_file_that_cannot_be_read_has_no_text)
 {
 	struct proc_file files[] = {
 		{.fd = open("/proc", O_RDONLY), .size = 64},
@@ -85,7 +85,7 @@ static void a_file_that_cannot_be_read_has_no_text(void)
 	proc_reader_free(r);
 }
 
-static void a_full_queue_is_counted_in_the_next_reading(void)
+TEST(a_full_queue_is_counted_in_the_next_reading)
 {
 	struct proc_file file = {.fd = file_of("1\n"), .size = 64};
 	struct proc_reader *r = reader_of(&file, 1);
@@ -103,7 +103,7 @@ static void a_full_queue_is_counted_in_the_next_reading(void)
 	proc_reader_free(r);
 }
 
-static void readings_come_at_each_period(void)
+TEST(readings_come_at_each_period)
 {
 	struct proc_file file = {.fd = file_of("1\n"), .size = 64};
 	struct proc_reader *r = reader_of(&file, 1);
@@ -133,7 +133,7 @@ static void readings_come_at_each_period(void)
 	proc_reader_free(r);
 }
 
-static void readings_beyond_their_share_are_left_out_and_counted(void)
+TEST(readings_beyond_their_share_are_left_out_and_counted)
 {
 	struct proc_file files[] = {
 		{.fd = file_of("1\n"), .size = 64},
@@ -164,7 +164,7 @@ static void readings_beyond_their_share_are_left_out_and_counted(void)
 	proc_reader_free(r);
 }
 
-static void a_held_reader_reads_only_when_asked(void)
+TEST(a_held_reader_reads_only_when_asked)
 {
 	struct proc_file file = {.fd = file_of("1\n"), .size = 64};
 	struct proc_reader *r = reader_of(&file, 1);
@@ -180,15 +180,4 @@ static void a_held_reader_reads_only_when_asked(void)
 	while (!proc_reader_peek(r)) /* without an end if it does not read again */
 		proc_reader_wait(r, 1000);
 	proc_reader_free(r);
-}
-
-int main(void)
-{
-	test(each_file_has_its_own_stamps);
-	test(a_file_that_cannot_be_read_has_no_text);
-	test(a_full_queue_is_counted_in_the_next_reading);
-	test(readings_come_at_each_period);
-	test(readings_beyond_their_share_are_left_out_and_counted);
-	test(a_held_reader_reads_only_when_asked);
-	return check_done();
 }

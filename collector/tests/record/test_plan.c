@@ -21,14 +21,14 @@ static struct plan plan_of(int cpus, uint64_t memory, uint64_t spool_max)
 	return plan;
 }
 
-static void memory_has_a_bound_on_any_machine(void)
+TEST(memory_has_a_bound_on_any_machine)
 {
 	for (int cpus = 1; cpus <= 256; cpus++)
 		for (uint64_t gb = 8; gb <= 8192; gb *= 2)
 			check(plan_of(cpus, gb * GB, 0).memory <= PLAN_MEMORY_MB * MB);
 }
 
-static void a_small_machine_gives_a_sixteenth(void)
+TEST(a_small_machine_gives_a_sixteenth)
 {
 	for (uint64_t mb = 256; mb <= 2048; mb += 256) {
 		struct plan plan = plan_of(2, mb * MB, 0);
@@ -38,7 +38,7 @@ static void a_small_machine_gives_a_sixteenth(void)
 	}
 }
 
-static void a_small_disk_gives_a_quarter(void)
+TEST(a_small_disk_gives_a_quarter)
 {
 	const struct plan_input in = {2, 64 * 1024, 24 * GB, 64 * MB, 0, 0};
 	struct plan plan;
@@ -47,7 +47,7 @@ static void a_small_disk_gives_a_quarter(void)
 	check(plan.memory <= 16 * MB && plan.memory > 15 * MB);
 }
 
-static void a_bound_of_the_memory_holds(void)
+TEST(a_bound_of_the_memory_holds)
 {
 	for (uint64_t mb = 2; mb <= 256; mb *= 2) {
 		const struct plan_input in = {2, 64 * 1024, 24 * GB, UINT64_MAX, 0, mb * MB};
@@ -58,7 +58,7 @@ static void a_bound_of_the_memory_holds(void)
 	}
 }
 
-static void two_cpus_take_64_mb_each(void)
+TEST(two_cpus_take_64_mb_each)
 {
 	struct plan plan = plan_of(2, 24 * GB, 8 * GB);
 
@@ -67,7 +67,7 @@ static void two_cpus_take_64_mb_each(void)
 	check(plan.threads == 4 && plan.files == 4);
 }
 
-static void each_of_256_cpus_has_room_for_a_burst(void)
+TEST(each_of_256_cpus_has_room_for_a_burst)
 {
 	struct plan plan = plan_of(256, 512 * GB, 8 * GB);
 
@@ -76,7 +76,7 @@ static void each_of_256_cpus_has_room_for_a_burst(void)
 	check(plan.threads == 258 && plan.files == 512);
 }
 
-static void a_spool_too_small_is_refused_with_the_size_needed(void)
+TEST(a_spool_too_small_is_refused_with_the_size_needed)
 {
 	const struct plan_input in = {2, 64 * 1024, 24 * GB, UINT64_MAX, MB, 0};
 	struct error err = {""};
@@ -87,12 +87,12 @@ static void a_spool_too_small_is_refused_with_the_size_needed(void)
 	printf("# %s\n", err.msg);
 }
 
-static void this_process_may_use_some_memory(void)
+TEST(this_process_may_use_some_memory)
 {
 	check(plan_memory() > 16 * MB && plan_memory() < 1024 * 1024 * GB);
 }
 
-static void the_limit_of_open_files_is_raised(void)
+TEST(the_limit_of_open_files_is_raised)
 {
 	const struct rlimit few = {64, 4096};
 	struct rlimit limit;
@@ -101,18 +101,4 @@ static void the_limit_of_open_files_is_raised(void)
 	check(plan_allow_files(512, NULL) == 0);
 	check(getrlimit(RLIMIT_NOFILE, &limit) == 0);
 	check(limit.rlim_cur >= 512 + 64 && limit.rlim_max == 4096);
-}
-
-int main(void)
-{
-	test(memory_has_a_bound_on_any_machine);
-	test(a_small_machine_gives_a_sixteenth);
-	test(a_small_disk_gives_a_quarter);
-	test(a_bound_of_the_memory_holds);
-	test(two_cpus_take_64_mb_each);
-	test(each_of_256_cpus_has_room_for_a_burst);
-	test(a_spool_too_small_is_refused_with_the_size_needed);
-	test(this_process_may_use_some_memory);
-	test(the_limit_of_open_files_is_raised);
-	return check_done();
 }

@@ -239,14 +239,14 @@ static void goes_on_from(const struct checkpoint *checkpoint, uint64_t pfn)
 	recovery_close(r);
 }
 
-static void a_spool_is_read_from_the_start(void)
+TEST(a_spool_is_read_from_the_start)
 {
 	make_files();
 	goes_on_from(NULL, 0);
 	remove_files();
 }
 
-static void every_checkpoint_divides_the_rows_without_loss(void)
+TEST(every_checkpoint_divides_the_rows_without_loss)
 {
 	struct checkpoint *checkpoint;
 	struct unspool u;
@@ -270,7 +270,7 @@ static void every_checkpoint_divides_the_rows_without_loss(void)
 	remove_files();
 }
 
-static void a_damaged_sub_buffer_is_a_gap(void)
+TEST(a_damaged_sub_buffer_is_a_gap)
 {
 	const uint32_t nonsense = 0xfffff8 << 5;
 	struct recovery *r;
@@ -327,7 +327,7 @@ static uint64_t sum_of_gaps(const struct source *s, int *nr_unknown)
 	return sum;
 }
 
-static void the_rings_counters_give_the_sum_of_gaps_without_a_size(void)
+TEST(the_rings_counters_give_the_sum_of_gaps_without_a_size)
 {
 	static const int numbers[] = {2, 5, 9};
 
@@ -355,7 +355,7 @@ static void the_rings_counters_give_the_sum_of_gaps_without_a_size(void)
 }
 
 /* The priority of the calling thread, as the owner sets it. */
-static void the_decoder_hurries_when_memory_is_half_full(void)
+TEST(the_decoder_hurries_when_memory_is_half_full)
 {
 	struct spool_use use = {.memory_size = 80};
 	struct unspool u;
@@ -397,7 +397,7 @@ ssize_t pread(int fd, void *to, size_t bytes, off_t at)
 }
 
 /* A thread of SCHED_IDLE that holds the file's lock keeps the writer waiting for seconds. */
-static void the_decoder_reads_the_disk_at_normal_priority(void)
+TEST(the_decoder_reads_the_disk_at_normal_priority)
 {
 	struct checkpoint *checkpoint;
 	struct unspool u;
@@ -466,7 +466,7 @@ static size_t rows_in_order(uint64_t bad, uint64_t last)
 	return rows;
 }
 
-static void time_does_not_go_back_and_has_an_end(void)
+TEST(time_does_not_go_back_and_has_an_end)
 {
 	const uint64_t back = 5, end = UINT64_MAX;
 
@@ -477,7 +477,7 @@ static void time_does_not_go_back_and_has_an_end(void)
 }
 
 /* kbuffer would go in circles, or read behind the mapping of the spool. */
-static void sub_buffers_that_mislead_kbuffer_are_left_out(void)
+TEST(sub_buffers_that_mislead_kbuffer_are_left_out)
 {
 	const uint32_t circle[] = {29, -(uint32_t)sizeof(struct entry)};
 	const uint64_t odd = PER_SUBBUF * sizeof(struct entry) + 2;
@@ -491,7 +491,7 @@ static void sub_buffers_that_mislead_kbuffer_are_left_out(void)
 	check(rows_in_order(1, SUBBUF_MAX_TS) == RECORDS - PER_SUBBUF);
 }
 
-static void files_that_no_recorder_makes_are_refused(void)
+TEST(files_that_no_recorder_makes_are_refused)
 {
 	static const char *const names[] = {"cpu-5",    "cpu70000", "cpu01",      "cpu",
 					    "cpu0.old", "cpu 1",    "cpu0.more.", "cpu99999999999"};
@@ -520,7 +520,7 @@ static void files_that_no_recorder_makes_are_refused(void)
 	remove_files();
 }
 
-static void checkpoints_with_sizes_that_wrap_are_refused(void)
+TEST(checkpoints_with_sizes_that_wrap_are_refused)
 {
 	struct checkpoint *checkpoint;
 	struct unspool u;
@@ -553,7 +553,7 @@ static void checkpoints_with_sizes_that_wrap_are_refused(void)
 	remove_files();
 }
 
-static void mismatched_spools_and_checkpoints_are_refused(void)
+TEST(mismatched_spools_and_checkpoints_are_refused)
 {
 	struct checkpoint *nonsense = calloc(1, sizeof(*nonsense) + 4 * sizeof(uint64_t));
 
@@ -575,19 +575,11 @@ static void mismatched_spools_and_checkpoints_are_refused(void)
 
 int main(void)
 {
+	int failed;
+
 	if (!mkdtemp(dir))
 		return 1;
-	test(a_spool_is_read_from_the_start);
-	test(every_checkpoint_divides_the_rows_without_loss);
-	test(a_damaged_sub_buffer_is_a_gap);
-	test(time_does_not_go_back_and_has_an_end);
-	test(sub_buffers_that_mislead_kbuffer_are_left_out);
-	test(files_that_no_recorder_makes_are_refused);
-	test(checkpoints_with_sizes_that_wrap_are_refused);
-	test(the_rings_counters_give_the_sum_of_gaps_without_a_size);
-	test(the_decoder_hurries_when_memory_is_half_full);
-	test(the_decoder_reads_the_disk_at_normal_priority);
-	test(mismatched_spools_and_checkpoints_are_refused);
+	failed = check_run();
 	rmdir(dir);
-	return check_done();
+	return failed;
 }

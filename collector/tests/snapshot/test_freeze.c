@@ -71,7 +71,7 @@ static struct freezer_meeting meeting_of(struct attendance *seen)
 	};
 }
 
-static void all_cpus_are_at_the_cut_of_a_meeting(void)
+TEST(all_cpus_are_at_the_cut_of_a_meeting)
 {
 	const struct freezer_cpu *cpus;
 	struct freezer *f;
@@ -102,7 +102,7 @@ static void all_cpus_are_at_the_cut_of_a_meeting(void)
 	freezer_free(f);
 }
 
-static void a_meeting_that_one_cpu_cannot_prepare_is_called_off(void)
+TEST(a_meeting_that_one_cpu_cannot_prepare_is_called_off)
 {
 	struct attendance seen = {.refuse = true};
 	const struct freezer_meeting meeting = meeting_of(&seen);
@@ -112,11 +112,4 @@ static void a_meeting_that_one_cpu_cannot_prepare_is_called_off(void)
 	check(!freezer_meet(f, 0, &meeting));
 	check(seen.cut == 0 && seen.left == 0);
 	freezer_free(f);
-}
-
-int main(void)
-{
-	test(all_cpus_are_at_the_cut_of_a_meeting);
-	test(a_meeting_that_one_cpu_cannot_prepare_is_called_off);
-	return check_done();
 }

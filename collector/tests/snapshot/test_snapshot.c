@@ -85,7 +85,7 @@ static void release(struct snapshot_result *r)
 
 /* A hypervisor or another task may hold a CPU for longer than MAX_US: then a snapshot says that it
  * is not exact. At least one must be, and what an exact one holds must be right. */
-static void snapshots_under_load_are_exact_or_say_so(void)
+TEST(snapshots_under_load_are_exact_or_say_so)
 {
 	struct snapshot *snapshot;
 	pid_t load[LOADS];
@@ -111,7 +111,7 @@ static void snapshots_under_load_are_exact_or_say_so(void)
 }
 
 /* As for lists that have outgrown the maps. */
-static void programs_that_are_loaded_again_have_more_room(void)
+TEST(programs_that_are_loaded_again_have_more_room)
 {
 	struct snapshot_result result;
 	struct snapshot *snapshot;
@@ -129,7 +129,7 @@ static void programs_that_are_loaded_again_have_more_room(void)
 }
 
 /* No CPU wakes up at the very moment of a meeting. */
-static void with_no_time_allowed_nothing_is_taken(void)
+TEST(with_no_time_allowed_nothing_is_taken)
 {
 	struct snapshot_result result;
 	struct snapshot *snapshot;
@@ -144,7 +144,7 @@ static void with_no_time_allowed_nothing_is_taken(void)
 
 /* What the verifier stores grows with the instructions that it looks at: on Linux 7.3, one
  * program of 690,000 took 600 MB of the kernel's memory. The programs of today take 1 MB. */
-static void the_verifier_has_little_work(void)
+TEST(the_verifier_has_little_work)
 {
 	enum { MOST = 20000 };
 	struct bpf_program *program;
@@ -179,9 +179,5 @@ int main(void)
 		return 0;
 	}
 	snapshot_free(snapshot);
-	test(the_verifier_has_little_work);
-	test(snapshots_under_load_are_exact_or_say_so);
-	test(programs_that_are_loaded_again_have_more_room);
-	test(with_no_time_allowed_nothing_is_taken);
-	return check_done();
+	return check_run();
 }

@@ -68,12 +68,12 @@ static int exact_of(struct sim_options options, int runs)
 	return exact;
 }
 
-static void lists_that_change_all_the_time_are_exact(void)
+TEST(lists_that_change_all_the_time_are_exact)
 {
 	check(exact_of(busy, 200) == 200);
 }
 
-static void frees_past_the_pcps_are_exact(void)
+TEST(frees_past_the_pcps_are_exact)
 {
 	struct sim_options options = busy;
 
@@ -82,7 +82,7 @@ static void frees_past_the_pcps_are_exact(void)
 	check(meetings == 100); /* one each: nothing had to be repaired */
 }
 
-static void changes_without_an_event_are_never_believed(void)
+TEST(changes_without_an_event_are_never_believed)
 {
 	struct sim_options options = busy;
 
@@ -90,7 +90,7 @@ static void changes_without_an_event_are_never_believed(void)
 	check(exact_of(options, 100) >= 90);
 }
 
-static void a_machine_that_changes_too_fast_is_never_shown_wrongly(void)
+TEST(a_machine_that_changes_too_fast_is_never_shown_wrongly)
 {
 	struct sim_options options = busy;
 
@@ -99,7 +99,7 @@ static void a_machine_that_changes_too_fast_is_never_shown_wrongly(void)
 	check(exact_of(options, 20) < 20);
 }
 
-static void pageblocks_that_change_their_type_are_exact(void)
+TEST(pageblocks_that_change_their_type_are_exact)
 {
 	struct sim_options options = busy;
 
@@ -108,7 +108,7 @@ static void pageblocks_that_change_their_type_are_exact(void)
 }
 
 /* The simulated allocations take pages of the last zone. */
-static void an_allocation_from_a_zone_with_fewer_blocks_is_waited_for(void)
+TEST(an_allocation_from_a_zone_with_fewer_blocks_is_waited_for)
 {
 	struct sim_options options = busy;
 	struct snapshot *s;
@@ -127,7 +127,7 @@ static void an_allocation_from_a_zone_with_fewer_blocks_is_waited_for(void)
 	sim_free();
 }
 
-static void cpus_that_never_meet_are_not_waited_for_long(void)
+TEST(cpus_that_never_meet_are_not_waited_for_long)
 {
 	struct sim_options options = busy;
 
@@ -137,7 +137,7 @@ static void cpus_that_never_meet_are_not_waited_for_long(void)
 	check(hindered[SNAPSHOT_APART] == (uint32_t)meetings);
 }
 
-static void cpus_that_meet_in_the_end_are_waited_for(void)
+TEST(cpus_that_meet_in_the_end_are_waited_for)
 {
 	struct sim_options options = busy;
 
@@ -146,7 +146,7 @@ static void cpus_that_meet_in_the_end_are_waited_for(void)
 	check(hindered[SNAPSHOT_APART] == 10 * options.apart);
 }
 
-static void memory_without_a_block_for_the_cut_is_exact(void)
+TEST(memory_without_a_block_for_the_cut_is_exact)
 {
 	struct sim_options options = busy;
 
@@ -155,7 +155,7 @@ static void memory_without_a_block_for_the_cut_is_exact(void)
 	check(hindered[SNAPSHOT_UNMARKED] == 100 && meetings == 200);
 }
 
-static void lists_that_compaction_turns_over_are_exact(void)
+TEST(lists_that_compaction_turns_over_are_exact)
 {
 	struct sim_options options = busy;
 
@@ -164,7 +164,7 @@ static void lists_that_compaction_turns_over_are_exact(void)
 	check(hindered[SNAPSHOT_CONTRADICTED] < 10);
 }
 
-static void lists_that_outgrow_the_maps_say_so_at_once(void)
+TEST(lists_that_outgrow_the_maps_say_so_at_once)
 {
 	struct sim_options options = busy;
 
@@ -173,7 +173,7 @@ static void lists_that_outgrow_the_maps_say_so_at_once(void)
 	check(hindered[SNAPSHOT_FULL] == 3 && meetings == 0);
 }
 
-static void pageblocks_that_change_silently_take_another_meeting(void)
+TEST(pageblocks_that_change_silently_take_another_meeting)
 {
 	struct sim_options options = busy;
 
@@ -182,21 +182,4 @@ static void pageblocks_that_change_silently_take_another_meeting(void)
 	options.silent = 0.1;
 	check(exact_of(options, 100) >= 95);
 	check(hindered[SNAPSHOT_RETYPED] > 0);
-}
-
-int main(void)
-{
-	test(lists_that_change_all_the_time_are_exact);
-	test(frees_past_the_pcps_are_exact);
-	test(changes_without_an_event_are_never_believed);
-	test(a_machine_that_changes_too_fast_is_never_shown_wrongly);
-	test(pageblocks_that_change_their_type_are_exact);
-	test(an_allocation_from_a_zone_with_fewer_blocks_is_waited_for);
-	test(cpus_that_never_meet_are_not_waited_for_long);
-	test(cpus_that_meet_in_the_end_are_waited_for);
-	test(memory_without_a_block_for_the_cut_is_exact);
-	test(lists_that_compaction_turns_over_are_exact);
-	test(lists_that_outgrow_the_maps_say_so_at_once);
-	test(pageblocks_that_change_silently_take_another_meeting);
-	return check_done();
 }

@@ -195,7 +195,7 @@ static void forget(struct made *m)
 	free(m);
 }
 
-static void free_blocks_come_in_list_order(void)
+TEST(free_blocks_come_in_list_order)
 {
 	struct made *m = quiet_zone();
 	struct free_block_columns *row;
@@ -216,7 +216,7 @@ static void free_blocks_come_in_list_order(void)
 	forget(m);
 }
 
-static void an_entry_more_or_less_is_a_wrong_sum(void)
+TEST(an_entry_more_or_less_is_a_wrong_sum)
 {
 	struct made *m = quiet_zone();
 
@@ -230,7 +230,7 @@ static void an_entry_more_or_less_is_a_wrong_sum(void)
 	forget(m);
 }
 
-static void a_free_page_in_a_block_of_another_type_is_wrong(void)
+TEST(a_free_page_in_a_block_of_another_type_is_wrong)
 {
 	struct made *m = quiet_zone();
 
@@ -245,7 +245,7 @@ static void a_free_page_in_a_block_of_another_type_is_wrong(void)
 	forget(m);
 }
 
-static void blocks_whose_struct_pages_are_not_made_yet_have_no_rows(void)
+TEST(blocks_whose_struct_pages_are_not_made_yet_have_no_rows)
 {
 	struct made *m = quiet_zone();
 
@@ -257,7 +257,7 @@ static void blocks_whose_struct_pages_are_not_made_yet_have_no_rows(void)
 	forget(m);
 }
 
-static void an_isolated_block_keeps_its_type(void)
+TEST(an_isolated_block_keeps_its_type)
 {
 	struct made *m = quiet_zone();
 
@@ -277,7 +277,7 @@ static void an_isolated_block_keeps_its_type(void)
 }
 
 /* 6.1: four bits a block, no account of free HIGHATOMIC pages, the counter follows late. */
-static void in_6_1_the_cut_leaves_the_counter_after_its_event(void)
+TEST(in_6_1_the_cut_leaves_the_counter_after_its_event)
 {
 	struct made *m = quiet_zone();
 
@@ -300,7 +300,7 @@ static void in_6_1_the_cut_leaves_the_counter_after_its_event(void)
 	forget(m);
 }
 
-static void unfolded_deltas_count_as_free_pages(void)
+TEST(unfolded_deltas_count_as_free_pages)
 {
 	struct made *m = quiet_zone();
 
@@ -317,7 +317,7 @@ static void unfolded_deltas_count_as_free_pages(void)
 	forget(m);
 }
 
-static void pcp_lists_have_their_orders_and_types(void)
+TEST(pcp_lists_have_their_orders_and_types)
 {
 	static const struct {
 		int list;
@@ -350,7 +350,7 @@ static void pcp_lists_have_their_orders_and_types(void)
 	forget(m);
 }
 
-static void before_6_10_the_only_thp_list_is_movable(void)
+TEST(before_6_10_the_only_thp_list_is_movable)
 {
 	struct made *m = quiet_zone();
 
@@ -363,7 +363,7 @@ static void before_6_10_the_only_thp_list_is_movable(void)
 	forget(m);
 }
 
-static void a_pcp_is_still_only_if_nothing_changed(void)
+TEST(a_pcp_is_still_only_if_nothing_changed)
 {
 	struct made *m = quiet_zone();
 
@@ -379,7 +379,7 @@ static void a_pcp_is_still_only_if_nothing_changed(void)
 	free(m);
 }
 
-static void a_zone_is_still_only_if_nothing_changed(void)
+TEST(a_zone_is_still_only_if_nothing_changed)
 {
 	struct made *m = quiet_zone();
 
@@ -394,7 +394,7 @@ static void a_zone_is_still_only_if_nothing_changed(void)
 	free(m);
 }
 
-static void what_was_not_taken_has_no_rows(void)
+TEST(what_was_not_taken_has_no_rows)
 {
 	struct made *m = quiet_zone();
 
@@ -407,21 +407,4 @@ static void what_was_not_taken_has_no_rows(void)
 	check(m->zones[0].zone == ZONE_NORMAL && m->zones[0].free_blocks == 0);
 	check(!m->result.exact);
 	forget(m);
-}
-
-int main(void)
-{
-	test(free_blocks_come_in_list_order);
-	test(an_entry_more_or_less_is_a_wrong_sum);
-	test(a_free_page_in_a_block_of_another_type_is_wrong);
-	test(blocks_whose_struct_pages_are_not_made_yet_have_no_rows);
-	test(an_isolated_block_keeps_its_type);
-	test(in_6_1_the_cut_leaves_the_counter_after_its_event);
-	test(unfolded_deltas_count_as_free_pages);
-	test(pcp_lists_have_their_orders_and_types);
-	test(before_6_10_the_only_thp_list_is_movable);
-	test(a_pcp_is_still_only_if_nothing_changed);
-	test(a_zone_is_still_only_if_nothing_changed);
-	test(what_was_not_taken_has_no_rows);
-	return check_done();
 }

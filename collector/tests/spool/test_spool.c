@@ -80,7 +80,7 @@ static uint64_t pop(struct spool *spool)
 	return number;
 }
 
-static void an_empty_spool_has_nothing(void)
+TEST(an_empty_spool_has_nothing)
 {
 	struct spool *spool = new_spool();
 
@@ -91,7 +91,7 @@ static void an_empty_spool_has_nothing(void)
 	spool_free(spool);
 }
 
-static void sub_buffers_beyond_memory_come_out_after_it(void)
+TEST(sub_buffers_beyond_memory_come_out_after_it)
 {
 	struct spool *spool = new_spool();
 	uint64_t written, read;
@@ -107,7 +107,7 @@ static void sub_buffers_beyond_memory_come_out_after_it(void)
 }
 
 /* Bursts of growing size, each drained to a varying rest: every way over and back. */
-static void order_holds_however_far_the_reader_is_behind(void)
+TEST(order_holds_however_far_the_reader_is_behind)
 {
 	struct spool *spool = new_spool();
 	uint64_t in = 0, out = 0;
@@ -133,7 +133,7 @@ static void *write_many(void *spool)
 	return NULL;
 }
 
-static void two_threads_agree_on_the_order(void)
+TEST(two_threads_agree_on_the_order)
 {
 	struct spool *spool = new_spool();
 	pthread_t writer;
@@ -184,7 +184,7 @@ static void remove_files(void)
 	unlink(path);
 }
 
-static void a_stored_spool_can_be_read_again(void)
+TEST(a_stored_spool_can_be_read_again)
 {
 	static const uint64_t start = 0;
 	struct spool *spool = new_spool_of(&unbounded, true);
@@ -202,7 +202,7 @@ static void a_stored_spool_can_be_read_again(void)
 }
 
 /* Read with a checkpoint every few pops; a reader may be killed at each. */
-static void nothing_is_lost_or_read_twice_after_a_release(void)
+TEST(nothing_is_lost_or_read_twice_after_a_release)
 {
 	struct spool *spool = new_spool_of(&unbounded, true);
 	uint64_t place = 0;
@@ -225,7 +225,7 @@ static void nothing_is_lost_or_read_twice_after_a_release(void)
 	remove_files();
 }
 
-static void the_place_of_the_one_in_hand_is_not_behind_it(void)
+TEST(the_place_of_the_one_in_hand_is_not_behind_it)
 {
 	struct spool *spool = new_spool_of(&unbounded, true);
 
@@ -241,7 +241,7 @@ static void the_place_of_the_one_in_hand_is_not_behind_it(void)
 }
 
 /* Killed between the read() of a sub-buffer and the end of spool_push, in memory or not. */
-static void a_sub_buffer_taken_but_not_counted_is_found(void)
+TEST(a_sub_buffer_taken_but_not_counted_is_found)
 {
 	static const uint64_t start = 0;
 	struct spool *spool = new_spool_of(&unbounded, true);
@@ -259,7 +259,7 @@ static void a_sub_buffer_taken_but_not_counted_is_found(void)
 	remove_files();
 }
 
-static void old_contents_of_a_slot_are_not_taken_for_new_ones(void)
+TEST(old_contents_of_a_slot_are_not_taken_for_new_ones)
 {
 	struct spool *spool = new_spool_of(&unbounded, true);
 	uint64_t place;
@@ -275,7 +275,7 @@ static void old_contents_of_a_slot_are_not_taken_for_new_ones(void)
 	remove_files();
 }
 
-static void a_budget_bounds_the_overflow_until_there_is_room(void)
+TEST(a_budget_bounds_the_overflow_until_there_is_room)
 {
 	struct spool_budget budget = {.max = 2 * SLOT};
 	struct spool *spool = new_spool_of(&budget, false);
@@ -306,7 +306,7 @@ static void a_budget_bounds_the_overflow_until_there_is_room(void)
 	spool_free(spool);
 }
 
-static void a_spool_stores_how_the_recording_ended(void)
+TEST(a_spool_stores_how_the_recording_ended)
 {
 	const struct ring_stats counts = {1, 2, 3, 4, 5};
 	struct spool *spool = new_spool_of(&unbounded, true), *past;
@@ -349,7 +349,7 @@ static void damage(off_t at, const void *bytes, size_t nr, const char *words)
 	remove_files();
 }
 
-static void foreign_and_damaged_spools_are_refused_in_words(void)
+TEST(foreign_and_damaged_spools_are_refused_in_words)
 {
 	const uint32_t swapped = 0x04030201, version = 99, word = 2;
 	/* In bytes, the last one wraps to a small place in the file. */
@@ -377,7 +377,7 @@ static void foreign_and_damaged_spools_are_refused_in_words(void)
 }
 
 /* The overflow is as long as its counts say, but a writer would have left no hole. */
-static void an_overflow_of_holes_ends_before_the_first_one(void)
+TEST(an_overflow_of_holes_ends_before_the_first_one)
 {
 	const uint64_t many = 1 << 20;
 	struct spool *spool = new_spool_of(&unbounded, true), *past;
@@ -405,7 +405,7 @@ static void an_overflow_of_holes_ends_before_the_first_one(void)
 	remove_files();
 }
 
-static void only_regular_files_are_opened(void)
+TEST(only_regular_files_are_opened)
 {
 	static const char *const names[] = {"cpu0", "cpu0.more"};
 
@@ -453,7 +453,7 @@ static const struct spool_rest_header rest_header = {
 	.counts = {.overrun = 7},
 };
 
-static void the_rest_of_a_ring_is_read_up_to_its_last_whole_sub_buffer(void)
+TEST(the_rest_of_a_ring_is_read_up_to_its_last_whole_sub_buffer)
 {
 	struct error err = {""};
 	struct spool_rest *rest;
@@ -473,7 +473,7 @@ static void the_rest_of_a_ring_is_read_up_to_its_last_whole_sub_buffer(void)
 	remove_files();
 }
 
-static void a_guard_that_was_killed_leaves_no_counts(void)
+TEST(a_guard_that_was_killed_leaves_no_counts)
 {
 	struct spool_rest_header header = rest_header;
 	struct spool_rest *rest;
@@ -486,7 +486,7 @@ static void a_guard_that_was_killed_leaves_no_counts(void)
 	remove_files();
 }
 
-static void a_foreign_rest_is_refused_in_words(void)
+TEST(a_foreign_rest_is_refused_in_words)
 {
 	struct spool_rest_header header = rest_header;
 	struct error err = {""};
@@ -502,7 +502,7 @@ static void a_foreign_rest_is_refused_in_words(void)
 	remove_files();
 }
 
-static void a_missing_directory_is_named(void)
+TEST(a_missing_directory_is_named)
 {
 	const struct spool_config config = {"/nowhere", 0, SLOT, SLOTS, &unbounded, false, NULL};
 	struct error err = {""};
@@ -513,7 +513,7 @@ static void a_missing_directory_is_named(void)
 	check(spool == NULL);
 }
 
-static void the_rest_of_a_page_is_not_the_end_of_its_ring(void)
+TEST(the_rest_of_a_page_is_not_the_end_of_its_ring)
 {
 	const size_t page = 4080;
 
@@ -528,27 +528,11 @@ static void the_rest_of_a_page_is_not_the_end_of_its_ring(void)
 
 int main(void)
 {
+	int failed;
+
 	if (!mkdtemp(dir))
 		return 1;
-	test(an_empty_spool_has_nothing);
-	test(sub_buffers_beyond_memory_come_out_after_it);
-	test(order_holds_however_far_the_reader_is_behind);
-	test(two_threads_agree_on_the_order);
-	test(a_stored_spool_can_be_read_again);
-	test(nothing_is_lost_or_read_twice_after_a_release);
-	test(the_place_of_the_one_in_hand_is_not_behind_it);
-	test(a_sub_buffer_taken_but_not_counted_is_found);
-	test(old_contents_of_a_slot_are_not_taken_for_new_ones);
-	test(a_budget_bounds_the_overflow_until_there_is_room);
-	test(a_spool_stores_how_the_recording_ended);
-	test(foreign_and_damaged_spools_are_refused_in_words);
-	test(an_overflow_of_holes_ends_before_the_first_one);
-	test(only_regular_files_are_opened);
-	test(the_rest_of_a_ring_is_read_up_to_its_last_whole_sub_buffer);
-	test(a_guard_that_was_killed_leaves_no_counts);
-	test(a_foreign_rest_is_refused_in_words);
-	test(a_missing_directory_is_named);
-	test(the_rest_of_a_page_is_not_the_end_of_its_ring);
+	failed = check_run();
 	rmdir(dir);
-	return check_done();
+	return failed;
 }

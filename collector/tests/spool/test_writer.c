@@ -104,7 +104,7 @@ static bool is_late(struct spool *const *spools, int nr)
 }
 
 /* 0.5 M events/s of 30 bytes are 229 sub-buffers/s; the decoder does not run. */
-static void a_slow_disk_loses_nothing_at_half_a_million_events_per_second(void)
+TEST(a_slow_disk_loses_nothing_at_half_a_million_events_per_second)
 {
 	enum {
 		CPUS = 2,
@@ -152,7 +152,7 @@ static ssize_t stuck_write(int fd, const struct iovec *parts, int nr, off_t at)
 	return pwritev(fd, parts, nr, at);
 }
 
-static void a_disk_that_stands_still_delays_no_reader_while_memory_has_room(void)
+TEST(a_disk_that_stands_still_delays_no_reader_while_memory_has_room)
 {
 	enum { SLOTS = 64 };
 	struct spool *spool = new_spool(0, SUBBUF, SLOTS, stuck_write);
@@ -186,7 +186,7 @@ static ssize_t full_disk(int fd, const struct iovec *parts, int nr, off_t at)
 	return -1;
 }
 
-static void a_full_disk_is_a_problem_until_the_decoder_makes_room(void)
+TEST(a_full_disk_is_a_problem_until_the_decoder_makes_room)
 {
 	enum { SLOTS = 16 };
 	struct spool *spool = new_spool(0, SUBBUF, SLOTS, full_disk);
@@ -230,7 +230,7 @@ static void *fill_some(void *arg)
 	return NULL;
 }
 
-static void spools_of_256_cpus_keep_their_order_with_one_writer(void)
+TEST(spools_of_256_cpus_keep_their_order_with_one_writer)
 {
 	const struct plan_input in = {MANY_CPUS, SMALL, 256ull << 20, UINT64_MAX, 0, 0};
 	struct writer_config config = {.spools = many, .nr = MANY_CPUS};
@@ -268,12 +268,11 @@ static void spools_of_256_cpus_keep_their_order_with_one_writer(void)
 
 int main(void)
 {
+	int failed;
+
 	if (!mkdtemp(dir))
 		return 1;
-	test(a_slow_disk_loses_nothing_at_half_a_million_events_per_second);
-	test(a_disk_that_stands_still_delays_no_reader_while_memory_has_room);
-	test(a_full_disk_is_a_problem_until_the_decoder_makes_room);
-	test(spools_of_256_cpus_keep_their_order_with_one_writer);
+	failed = check_run();
 	rmdir(dir);
-	return check_done();
+	return failed;
 }

@@ -46,7 +46,7 @@ static void give_back(struct runs *r, uint32_t page)
 		toy_free_page(&r->toy, head, order);
 }
 
-static void a_run_is_served_from_one_block(void)
+TEST(a_run_is_served_from_one_block)
 {
 	struct runs r;
 	uint32_t first;
@@ -67,7 +67,7 @@ static void a_run_is_served_from_one_block(void)
 	runs_free(&r);
 }
 
-static void a_pause_or_another_migratetype_takes_another_block(void)
+TEST(a_pause_or_another_migratetype_takes_another_block)
 {
 	struct runs r;
 	int order;
@@ -84,7 +84,7 @@ static void a_pause_or_another_migratetype_takes_another_block(void)
 	runs_free(&r);
 }
 
-static void a_batch_goes_back_whole_when_its_last_page_is_freed(void)
+TEST(a_batch_goes_back_whole_when_its_last_page_is_freed)
 {
 	struct runs r;
 	uint32_t first;
@@ -106,7 +106,7 @@ static void a_batch_goes_back_whole_when_its_last_page_is_freed(void)
 	runs_free(&r);
 }
 
-static void without_a_block_a_page_is_served_by_itself(void)
+TEST(without_a_block_a_page_is_served_by_itself)
 {
 	struct counters before;
 	struct runs r;
@@ -127,7 +127,7 @@ static void without_a_block_a_page_is_served_by_itself(void)
 	runs_free(&r);
 }
 
-static void a_split_batch_frees_the_pages_that_nobody_uses(void)
+TEST(a_split_batch_frees_the_pages_that_nobody_uses)
 {
 	struct runs r;
 	uint32_t first;
@@ -153,7 +153,7 @@ static void a_split_batch_frees_the_pages_that_nobody_uses(void)
 	runs_free(&r);
 }
 
-static void unused_pages_come_from_closed_batches(void)
+TEST(unused_pages_come_from_closed_batches)
 {
 	struct runs r;
 	uint32_t first, other;
@@ -169,7 +169,7 @@ static void unused_pages_come_from_closed_batches(void)
 	runs_free(&r);
 }
 
-static void a_batch_that_moved_is_the_same_batch(void)
+TEST(a_batch_that_moved_is_the_same_batch)
 {
 	struct runs r;
 	uint32_t first, to;
@@ -184,16 +184,4 @@ static void a_batch_that_moved_is_the_same_batch(void)
 	check(ask(&r, 1001, MIGRATETYPE_MOVABLE, &order) == to + 1 && order == -1);
 	check(alloc_batches_split(r.alloc_batches, r.toy.m, to + 1) == 2);
 	runs_free(&r);
-}
-
-int main(void)
-{
-	test(a_run_is_served_from_one_block);
-	test(a_pause_or_another_migratetype_takes_another_block);
-	test(a_batch_goes_back_whole_when_its_last_page_is_freed);
-	test(without_a_block_a_page_is_served_by_itself);
-	test(a_split_batch_frees_the_pages_that_nobody_uses);
-	test(unused_pages_come_from_closed_batches);
-	test(a_batch_that_moved_is_the_same_batch);
-	return check_done();
 }

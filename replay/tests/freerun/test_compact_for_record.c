@@ -52,7 +52,7 @@ static void in_pieces(struct world *w)
 	in_pieces_under(w, "6.18", "mainline");
 }
 
-static void a_request_that_may_not_mix_gets_a_whole_block_since_7_2(void)
+TEST(a_request_that_may_not_mix_gets_a_whole_block_since_7_2)
 {
 	static const struct {
 		const char *kernel, *policy;
@@ -76,9 +76,8 @@ static void a_request_that_may_not_mix_gets_a_whole_block_since_7_2(void)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct counters *counters;
-		struct world w;
 
-		in_pieces_under(&w, cases[i].kernel, cases[i].policy);
+		WORLD(w, in_pieces_under, cases[i].kernel, cases[i].policy);
 		alloc_of(&w, 40, 0, cases[i].type, cases[i].reclaim);
 		check(page_map_place(&w.serve.pages, 40) != NO_FRAME);
 		counters = &w.toy.pcp->counters;
@@ -86,15 +85,12 @@ static void a_request_that_may_not_mix_gets_a_whole_block_since_7_2(void)
 		check(counters->fallback_whole == cases[i].whole);
 		check(counters->fallback_claim + counters->fallback_steal == cases[i].smaller);
 		check_sound(w.toy.m);
-		world_free(&w);
 	}
 }
 
-static void a_block_that_the_record_got_is_made_by_moving_pages(void)
+TEST(a_block_that_the_record_got_is_made_by_moving_pages)
 {
-	struct world w;
-
-	in_pieces(&w);
+	WORLD(w, in_pieces);
 	alloc(&w, 0, 4);
 	check(page_map_place(&w.serve.pages, 0) == 0 && page_map_place(&w.serve.pages, 15) == 15);
 	check(w.toy.zone->nr_free_pages == 2);
@@ -109,7 +105,6 @@ static void a_block_that_the_record_got_is_made_by_moving_pages(void)
 	world_free_page(&w, 0, 4);
 	check(w.toy.zone->nr_free_pages + (uint32_t)w.toy.pcp->count == 22);
 	check(w.anomalies[ANOMALY_KIND_FREE_UNKNOWN] == 0);
-	world_free(&w);
 }
 
 /* The record asks for a huge page, and gets it at `pfn` or not (NO_FRAME). */
@@ -127,7 +122,7 @@ static void ask_huge(struct world *w, uint32_t pfn, int order, uint32_t more)
 	w->serve.at++;
 }
 
-static void a_huge_page_counts_if_the_model_has_a_block_for_it(void)
+TEST(a_huge_page_counts_if_the_model_has_a_block_for_it)
 {
 	static const struct {
 		uint32_t pfn; /* of the record */
@@ -145,16 +140,14 @@ static void a_huge_page_counts_if_the_model_has_a_block_for_it(void)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		int order = cases[i].order;
-		struct world w;
 
-		in_pieces(&w);
+		WORLD(w, in_pieces);
 		ask_huge(&w, cases[i].pfn, order, cases[i].gfp);
 		alloc(&w, 20, 1); /* no huge page */
 		check(w.serve.huge_requests.of[order].asked == 1);
 		check(w.serve.huge_requests.of[order].got == cases[i].got);
 		check(!w.serve.huge_requests.of[1].asked);
 		check_sound(w.toy.m);
-		world_free(&w);
 	}
 }
 
@@ -162,7 +155,7 @@ static void a_huge_page_counts_if_the_model_has_a_block_for_it(void)
  * Two zones of two pageblocks, in the order in which a request scans them NORMAL and DMA32. Each
  * has room for a block if one page moves.
  */
-static void a_block_is_made_in_the_zone_where_the_record_got_it(void)
+TEST(a_block_is_made_in_the_zone_where_the_record_got_it)
 {
 	static const struct zone_spec zones[] = {TOY_ZONE(0, ZONE_DMA32, 0),
 						 TOY_ZONE(0, ZONE_NORMAL, 32)};
@@ -192,24 +185,19 @@ static void a_block_is_made_in_the_zone_where_the_record_got_it(void)
 	}
 }
 
-static void pages_that_cannot_move_keep_their_place(void)
+TEST(pages_that_cannot_move_keep_their_place)
 {
-	struct world w;
-
-	in_pieces(&w);
+	WORLD(w, in_pieces);
 	zone_unmark_live(w.toy.m, page_map_place(&w.serve.pages, 33), 0);
 	alloc(&w, 0, 4);
 	check(page_map_place(&w.serve.pages, 0) == NO_FRAME);
 	check(w.anomalies[ANOMALY_KIND_NO_FREE_PAGE] == 1);
 	check(w.toy.pcp->counters.failed == 1 && w.toy.pcp->counters.blocks_made == 0);
-	world_free(&w);
 }
 
-static void nothing_moves_where_there_is_no_room_for_it(void)
+TEST(nothing_moves_where_there_is_no_room_for_it)
 {
-	struct world w;
-
-	world_new_small(&w, "MM");
+	WORLD(w, world_new_small, "MM");
 	w.serve.compacts_for_record = true;
 	world_freed(&w, 16, 4);
 	toy_add_free(&w.toy, 0, 2, 'M');
@@ -219,16 +207,4 @@ static void nothing_moves_where_there_is_no_room_for_it(void)
 	check(page_map_place(&w.serve.pages, 0) == NO_FRAME);
 	check(page_map_place(&w.serve.pages, 16) < 4);
 	check(w.toy.zone->nr_free_pages + (uint32_t)w.toy.pcp->count == 4);
-	world_free(&w);
-}
-
-int main(void)
-{
-	test(a_request_that_may_not_mix_gets_a_whole_block_since_7_2);
-	test(a_block_that_the_record_got_is_made_by_moving_pages);
-	test(a_huge_page_counts_if_the_model_has_a_block_for_it);
-	test(a_block_is_made_in_the_zone_where_the_record_got_it);
-	test(pages_that_cannot_move_keep_their_place);
-	test(nothing_moves_where_there_is_no_room_for_it);
-	return check_done();
 }

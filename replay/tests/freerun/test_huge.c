@@ -84,18 +84,15 @@ static void touch(struct world *w, uint32_t pfn, int pages)
 		alloc(w, pfn + (uint32_t)i, 0, GFP_SINGLE);
 }
 
-static void distances_fall_into_classes(void)
+TEST(distances_fall_into_classes)
 {
-	struct world w;
-
-	world_new(&w, NULL);
+	WORLD(w, world_new, NULL);
 	check(distance_class(w.toy.m, 0, 0) == 0);
 	check(distance_class(w.toy.m, 0, 1) == 1);
 	check(distance_class(w.toy.m, 0, 2) == 2);
 	check(distance_class(w.toy.m, 1, 0) == 1);
 	check(distance_class(w.toy.m, 1, 2) == 1);
 	check(distance_class(w.toy.m, 2, 1) == 1);
-	world_free(&w);
 }
 
 /* The node and size (H huge, s single) of the pages that six faults get; each node has one huge
@@ -132,26 +129,26 @@ static const char *scan_of(const char *policy)
 	return text;
 }
 
-static void each_mode_of_order_walk_has_its_order(void)
+TEST(each_mode_of_order_walk_has_its_order)
 {
 	check_text(scan_of("order_walk:mode=node_first"), "0H 0s 1H 1s 2H 2s");
 	check_text(scan_of("order_walk:mode=order_first"), "0H 1H 2H 0s 1s 2s");
 	check_text(scan_of("order_walk:mode=guest"), "0H 1H 0s 2H 1s 2s");
 }
 
-static void thisnode_takes_single_pages_before_it_leaves_its_node(void)
+TEST(thisnode_takes_single_pages_before_it_leaves_its_node)
 {
 	/* After its own pages, the task splits the huge pages of node 1. */
 	check_text(scan_of("order_walk:mode=thisnode"), "0H 0s 1s 1s 1s 1s");
 	check_text(scan_of("thp_numa:mode=thisnode"), "0H 0s 1s 1s 1s 1s");
 }
 
-static void mode_spill_tries_huge_pages_of_all_nodes_first(void)
+TEST(mode_spill_tries_huge_pages_of_all_nodes_first)
 {
 	check_text(scan_of("thp_numa:mode=spill"), "0H 1H 2H 0s 1s 2s");
 }
 
-static void only_requests_that_may_reclaim_spill_to_other_nodes(void)
+TEST(only_requests_that_may_reclaim_spill_to_other_nodes)
 {
 	static const struct {
 		const char *policy;
@@ -166,24 +163,19 @@ static void only_requests_that_may_reclaim_spill_to_other_nodes(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct world w;
-
-		world_new(&w, cases[i].policy);
+		WORLD(w, world_new, cases[i].policy);
 		add_free(&w, NODE_PAGES, ORDER);
 		alloc(&w, NO_FRAME, ORDER, cases[i].gfp_flags | GFP_LOCAL);
 		alloc(&w, NO_FRAME, ORDER, cases[i].gfp_flags);
 		check(count(&w, thp_remote) == cases[i].remote);
 		check(count(&w, thp_local) == 0);
 		check(w.toy.m->zones[1].nr_free_pages == (cases[i].remote ? 0 : PAGES));
-		world_free(&w);
 	}
 }
 
-static void a_failed_huge_page_is_counted_by_the_state_of_its_own_node(void)
+TEST(a_failed_huge_page_is_counted_by_the_state_of_its_own_node)
 {
-	struct world w;
-
-	world_new(&w, "thp_numa:mode=thisnode");
+	WORLD(w, world_new, "thp_numa:mode=thisnode");
 	alloc(&w, NO_FRAME, ORDER, GFP_LIGHT | GFP_LOCAL);
 	check(count(&w, thp_below_watermark) == 1);
 	for (uint32_t pfn = 0; pfn < 3 * PAGES; pfn += 2)
@@ -194,14 +186,11 @@ static void a_failed_huge_page_is_counted_by_the_state_of_its_own_node(void)
 	alloc(&w, NO_FRAME, ORDER, GFP_HUGE);
 	check(count(&w, thp_fragmented) == 1);
 	check(count(&w, thp_below_watermark) == 1);
-	world_free(&w);
 }
 
-static void a_huge_page_that_the_model_lacks_is_in_pieces_until_it_is_freed(void)
+TEST(a_huge_page_that_the_model_lacks_is_in_pieces_until_it_is_freed)
 {
-	struct world w;
-
-	world_new(&w, "thp_numa");
+	WORLD(w, world_new, "thp_numa");
 	for (uint32_t pfn = 0; pfn < 2 * PAGES; pfn += 2)
 		add_free(&w, pfn, 0);
 	world_freed(&w, NODE_PAGES, ORDER);
@@ -212,14 +201,11 @@ static void a_huge_page_that_the_model_lacks_is_in_pieces_until_it_is_freed(void
 	world_free_page(&w, NODE_PAGES, ORDER);
 	check(count(&w, frees) == PAGES && count(&w, free_pages) == PAGES);
 	check(w.anomalies[ANOMALY_KIND_ORDER_MISMATCH] == 0);
-	world_free(&w);
 }
 
-static void a_huge_page_that_failed_on_the_record_replaces_its_group_of_single_pages(void)
+TEST(a_huge_page_that_failed_on_the_record_replaces_its_group_of_single_pages)
 {
-	struct world w;
-
-	world_new(&w, "thp_numa");
+	WORLD(w, world_new, "thp_numa");
 	add_free(&w, PAGES, ORDER);
 	alloc(&w, NO_FRAME, ORDER, GFP_LIGHT | GFP_LOCAL);
 	check(count(&w, thp_local) == 1);
@@ -232,14 +218,11 @@ static void a_huge_page_that_failed_on_the_record_replaces_its_group_of_single_p
 		world_free_page(&w, NODE_PAGES + i, 0);
 	}
 	check(count(&w, free_pages) == PAGES);
-	world_free(&w);
 }
 
-static void the_next_fault_ends_a_group(void)
+TEST(the_next_fault_ends_a_group)
 {
-	struct world w;
-
-	world_new(&w, "thp_numa");
+	WORLD(w, world_new, "thp_numa");
 	add_free(&w, PAGES, ORDER);
 	add_free(&w, 2 * PAGES, 0);
 	alloc(&w, NO_FRAME, ORDER, GFP_LIGHT | GFP_LOCAL);
@@ -251,27 +234,21 @@ static void the_next_fault_ends_a_group(void)
 	world_free_page(&w, NODE_PAGES, 0);
 	world_free_page(&w, NODE_PAGES + 1, 0);
 	check(count(&w, free_pages) == PAGES);
-	world_free(&w);
 }
 
-static void an_unused_huge_page_goes_back_at_the_next_fault(void)
+TEST(an_unused_huge_page_goes_back_at_the_next_fault)
 {
-	struct world w;
-
-	world_new(&w, "thp_numa");
+	WORLD(w, world_new, "thp_numa");
 	add_free(&w, PAGES, ORDER);
 	for (int i = 0; i < 3; i++) {
 		alloc(&w, NO_FRAME, ORDER, GFP_LIGHT | GFP_LOCAL);
 		check(count(&w, thp_local) == (uint64_t)i + 1);
 	}
-	world_free(&w);
 }
 
-static void both_tries_of_the_record_are_one_fault(void)
+TEST(both_tries_of_the_record_are_one_fault)
 {
-	struct world w;
-
-	world_new(&w, "thp_numa");
+	WORLD(w, world_new, "thp_numa");
 	add_free(&w, PAGES, ORDER);
 	add_free(&w, NODE_PAGES, ORDER);
 	alloc(&w, NO_FRAME, ORDER, GFP_HUGE | GFP_LOCAL);
@@ -282,29 +259,26 @@ static void both_tries_of_the_record_are_one_fault(void)
 	check(count(&w, thp_swallowed) == 0);
 	world_free_page(&w, NODE_PAGES, ORDER);
 	check(count(&w, free_pages) == PAGES);
-	world_free(&w);
 }
 
-static void other_requests_of_that_order_stay_as_they_are(void)
+TEST(other_requests_of_that_order_stay_as_they_are)
 {
 	static const uint32_t gfp_flags[] = {
 		GFP_HUGE,                                         /* khugepaged since 6.0 */
 		GFP_HUGE | GFP_THISNODE,                          /* khugepaged before 6.0 */
 		GFP_HIGHMEM | GFP_MOVABLE | GFP_COMP | GFP_LOCAL, /* a file mapping */
 	};
-	struct world w;
 
-	world_new(&w, "thp_numa:mode=thisnode");
+	WORLD(w, world_new, "thp_numa:mode=thisnode");
 	for (size_t i = 0; i < sizeof(gfp_flags) / sizeof(gfp_flags[0]); i++)
 		add_free(&w, (uint32_t)i * PAGES, ORDER);
 	for (size_t i = 0; i < sizeof(gfp_flags) / sizeof(gfp_flags[0]); i++)
 		alloc(&w, (uint32_t)i * PAGES, ORDER, gfp_flags[i]);
 	check(count(&w, allocs) == 3);
 	check(count(&w, thp_local) == 0);
-	world_free(&w);
 }
 
-static void zone_reclaim_is_for_requests_that_may_wait_and_their_own_node(void)
+TEST(zone_reclaim_is_for_requests_that_may_wait_and_their_own_node)
 {
 	static const struct {
 		const char *policy;
@@ -317,9 +291,7 @@ static void zone_reclaim_is_for_requests_that_may_wait_and_their_own_node(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct world w;
-
-		world_new(&w, cases[i].policy);
+		WORLD(w, world_new, cases[i].policy);
 		w.toy.m->zones[0].wmark[WMARK_LOW] = w.toy.m->zones[0].wmark[WMARK_HIGH] = 4;
 		add_free(&w, 0, 2);
 		add_free(&w, NODE_PAGES, 2);
@@ -328,16 +300,13 @@ static void zone_reclaim_is_for_requests_that_may_wait_and_their_own_node(void)
 		check(page_map_place(&w.serve.pages, 2 * NODE_PAGES) == NODE_PAGES);
 		check(w.toy.m->pcps[0].counters.node_reclaims == cases[i].reclaims);
 		check(count(&w, node_reclaims) == cases[i].reclaims);
-		world_free(&w);
 	}
 }
 
-static void zone_reclaim_skips_nodes_with_cpus_and_reaches_near_nodes_without(void)
+TEST(zone_reclaim_skips_nodes_with_cpus_and_reaches_near_nodes_without)
 {
-	struct world w;
-
 	/* Node 2 is 30 away; node 1 has no CPU and is within the distance. */
-	world_new(&w, "zone_reclaim_mode:distance=20");
+	WORLD(w, world_new, "zone_reclaim_mode:distance=20");
 	for (int node = 0; node < NR_NODES; node++)
 		w.toy.m->zones[node].wmark[WMARK_LOW] = node == 2 ? 0 : 4;
 	add_free(&w, 2 * NODE_PAGES, 2);
@@ -346,24 +315,4 @@ static void zone_reclaim_skips_nodes_with_cpus_and_reaches_near_nodes_without(vo
 	check(w.toy.m->pcps[0].counters.node_reclaims == 1);
 	check(w.toy.m->pcps[1].counters.node_reclaims == 1);
 	check(w.toy.m->pcps[2].counters.node_reclaims == 0);
-	world_free(&w);
-}
-
-int main(void)
-{
-	test(distances_fall_into_classes);
-	test(each_mode_of_order_walk_has_its_order);
-	test(thisnode_takes_single_pages_before_it_leaves_its_node);
-	test(mode_spill_tries_huge_pages_of_all_nodes_first);
-	test(only_requests_that_may_reclaim_spill_to_other_nodes);
-	test(a_failed_huge_page_is_counted_by_the_state_of_its_own_node);
-	test(a_huge_page_that_the_model_lacks_is_in_pieces_until_it_is_freed);
-	test(a_huge_page_that_failed_on_the_record_replaces_its_group_of_single_pages);
-	test(the_next_fault_ends_a_group);
-	test(an_unused_huge_page_goes_back_at_the_next_fault);
-	test(both_tries_of_the_record_are_one_fault);
-	test(other_requests_of_that_order_stay_as_they_are);
-	test(zone_reclaim_is_for_requests_that_may_wait_and_their_own_node);
-	test(zone_reclaim_skips_nodes_with_cpus_and_reaches_near_nodes_without);
-	return check_done();
 }

@@ -7,12 +7,11 @@
 
 #include "freerun/replay_internal.h"
 
-static void an_idle_pcp_decays_with_the_ticks(void)
+TEST(an_idle_pcp_decays_with_the_ticks)
 {
 	const struct totals *totals;
-	struct tape t;
 
-	tape_new(&t, "6.18");
+	TAPE(t, tape_new, "6.18");
 	/* The PCP high grows; then the CPU is idle for a minute. */
 	for (int64_t i = 0; i < 1500; i++)
 		tape_alloc(&t, 0, 1000 + i, 0);
@@ -24,15 +23,13 @@ static void an_idle_pcp_decays_with_the_ticks(void)
 	check(totals->counters.decays > 0);
 	check(replay_model(t.r)->pcps[0].high == replay_model(t.r)->pcps[0].high_min);
 	check(replay_model(t.r)->pcps[0].count <= replay_model(t.r)->pcps[0].high);
-	tape_free(&t);
 }
 
-static void an_idle_remote_pcp_empties_by_a_batch_every_three_ticks(void)
+TEST(an_idle_remote_pcp_empties_by_a_batch_every_three_ticks)
 {
 	struct pcp *pcp;
-	struct tape t;
 
-	tape_new(&t, "6.5");
+	TAPE(t, tape_new, "6.5");
 	/* CPU 0 frees pages of node 1. */
 	for (int64_t i = 0; i < 3; i++)
 		tape_free_page(&t, 0, ZONE_PAGES + i, 0);
@@ -42,15 +39,13 @@ static void an_idle_remote_pcp_empties_by_a_batch_every_three_ticks(void)
 	pcp->batch = 1;
 	tape_play(&t);
 	check(pcp->count == 1);
-	tape_free(&t);
 }
 
-static void a_cpu_without_events_decays_too(void)
+TEST(a_cpu_without_events_decays_too)
 {
 	struct pcp *pcp;
-	struct tape t;
 
-	tape_new(&t, "6.18");
+	TAPE(t, tape_new, "6.18");
 	pcp = zone_pcp(replay_model(t.r), &replay_model(t.r)->zones[0], 1);
 	pcp->high_max = pcp->high = 1000;
 	tape_alloc(&t, 0, 2000, 0);
@@ -58,17 +53,15 @@ static void a_cpu_without_events_decays_too(void)
 	tape_alloc(&t, 0, 2001, 0);
 	tape_play(&t);
 	check(pcp->high == pcp->high_min);
-	tape_free(&t);
 }
 
-static void wild_times_make_no_endless_series_of_intervals(void)
+TEST(wild_times_make_no_endless_series_of_intervals)
 {
 	struct batch *none = toy_rows(&event_table, 0);
 	struct error err;
 	struct pcp *pcp;
-	struct tape t;
 
-	tape_new(&t, "6.18");
+	TAPE(t, tape_new, "6.18");
 	must(tape_hand_over(t.r, none, true, &err), &err);
 	t.r->tick_ns = 36000 * 1000000000ull; /* 36000 intervals */
 	pcp = zone_pcp(replay_model(t.r), &replay_model(t.r)->zones[0], 1);
@@ -81,14 +74,4 @@ static void wild_times_make_no_endless_series_of_intervals(void)
 	check(pcp->high == pcp->high_min);
 	check(t.r->quiet_intervals < 1 << 15);
 	batch_free(none);
-	tape_free(&t);
-}
-
-int main(void)
-{
-	test(an_idle_pcp_decays_with_the_ticks);
-	test(an_idle_remote_pcp_empties_by_a_batch_every_three_ticks);
-	test(a_cpu_without_events_decays_too);
-	test(wild_times_make_no_endless_series_of_intervals);
-	return check_done();
 }

@@ -8,12 +8,11 @@
 
 #include <string.h>
 
-static void contradictions_are_counted_by_kind(void)
+TEST(contradictions_are_counted_by_kind)
 {
 	const struct totals *totals;
-	struct tape t;
 
-	tape_new(&t, "6.18");
+	TAPE(t, tape_new, "6.18");
 	tape_alloc(&t, 0, 1000, 0);
 	tape_alloc(&t, 0, 1000, 0); /* its free is missing */
 	tape_free_page(&t, 0, 1000, 0);
@@ -35,7 +34,6 @@ static void contradictions_are_counted_by_kind(void)
 	check(totals->anomalies[ANOMALY_KIND_BAD_EVENT] == 4);
 	check(tape_anomalies(totals) == 10);
 	check(totals->recorded_failures == 1);
-	tape_free(&t);
 }
 
 /* Random values in an event's columns. */
@@ -61,21 +59,19 @@ static void noise(struct tape *t, uint64_t *seed, int nr)
 	}
 }
 
-static void noise_makes_anomalies_and_nothing_worse(void)
+TEST(noise_makes_anomalies_and_nothing_worse)
 {
 	for (const struct kernel *k = kernels; k->name; k++) {
 		uint64_t seed = 88172645463325252ull;
 		const struct totals *totals;
-		struct tape t;
 
-		tape_new(&t, k->name);
+		TAPE(t, tape_new, k->name);
 		noise(&t, &seed, 20000);
 		totals = tape_play(&t);
 		check(totals->events == 20000);
 		check(tape_anomalies(totals) > 0);
 		while (replay_read(t.r))
 			;
-		tape_free(&t);
 	}
 }
 
@@ -102,7 +98,7 @@ static uint64_t fingerprint(struct replay *r)
 	return hash;
 }
 
-static void the_cut_into_batches_does_not_matter(void)
+TEST(the_cut_into_batches_does_not_matter)
 {
 	static const size_t cuts[] = {1 << 16, 1000, 64, 1};
 	uint64_t first = 0;
@@ -111,9 +107,8 @@ static void the_cut_into_batches_does_not_matter(void)
 		uint64_t seed = 88172645463325252ull, hash;
 		struct error err = {""};
 		struct event_columns all;
-		struct tape t;
 
-		tape_new(&t, "6.12.117");
+		TAPE(t, tape_new, "6.12.117");
 		noise(&t, &seed, 6400);
 		memcpy(&all, t.events->slots, sizeof(all));
 		for (size_t at = 0; at < t.events->nr; at += cuts[n]) {
@@ -138,14 +133,5 @@ static void the_cut_into_batches_does_not_matter(void)
 		if (!n)
 			first = hash;
 		check(hash == first);
-		tape_free(&t);
 	}
-}
-
-int main(void)
-{
-	test(contradictions_are_counted_by_kind);
-	test(noise_makes_anomalies_and_nothing_worse);
-	test(the_cut_into_batches_does_not_matter);
-	return check_done();
 }

@@ -6,12 +6,11 @@
 #include "check.h"
 #include "free_run.h"
 
-static void a_machine_that_is_full_fails_requests_and_ignores_their_frees(void)
+TEST(a_machine_that_is_full_fails_requests_and_ignores_their_frees)
 {
 	const struct totals *totals;
-	struct tape t;
 
-	tape_new(&t, "6.18");
+	TAPE(t, tape_new, "6.18");
 	for (int64_t i = 0; i < 9; i++)
 		tape_alloc(&t, 0, 512 * i, 9);
 	for (int64_t i = 9; i < 16; i++)
@@ -23,16 +22,14 @@ static void a_machine_that_is_full_fails_requests_and_ignores_their_frees(void)
 	check(totals->counters.allocs == 16 - totals->anomalies[ANOMALY_KIND_NO_FREE_PAGE]);
 	check(totals->counters.allocs == totals->counters.frees);
 	check(totals->counters.failed == totals->anomalies[ANOMALY_KIND_NO_FREE_PAGE]);
-	tape_free(&t);
 }
 
-static void thisnode_requests_stay_on_the_node_they_named(void)
+TEST(thisnode_requests_stay_on_the_node_they_named)
 {
 	struct event_columns *c;
 	uint64_t pfns[2];
-	struct tape t;
 
-	tape_new(&t, "6.18");
+	TAPE(t, tape_new, "6.18");
 	c = (struct event_columns *)t.events->slots;
 	tape_alloc(&t, 0, 5000, 0);
 	tape_alloc(&t, 0, 5001, 0);
@@ -40,19 +37,17 @@ static void thisnode_requests_stay_on_the_node_they_named(void)
 	tape_play(&t);
 	check(tape_model_allocs(&t, pfns) == 2);
 	check(pfns[0] < ZONE_PAGES && pfns[1] >= ZONE_PAGES);
-	tape_free(&t);
 }
 
-static void requests_of_a_thread_under_a_memory_policy_ask_first_the_node_of_their_page(void)
+TEST(requests_of_a_thread_under_a_memory_policy_ask_first_the_node_of_their_page)
 {
 	struct batch *rows = toy_rows(&preference_table, 1);
 	struct preference_columns *p = (struct preference_columns *)rows->slots;
 	struct event_columns *c;
 	struct error err;
 	uint64_t pfns[3];
-	struct tape t;
 
-	tape_new(&t, "6.18");
+	TAPE(t, tape_new, "6.18");
 	p->pid[0] = 2;
 	p->preferred[0] = PREFERENCE_PREFERRED_LANDED;
 	must(tape_hand_over(t.r, rows, false, &err), &err);
@@ -65,31 +60,19 @@ static void requests_of_a_thread_under_a_memory_policy_ask_first_the_node_of_the
 	check(tape_model_allocs(&t, pfns) == 3);
 	check(pfns[0] < ZONE_PAGES && pfns[1] >= ZONE_PAGES && pfns[2] < ZONE_PAGES);
 	batch_free(rows);
-	tape_free(&t);
 }
 
-static void a_request_that_failed_marks_the_zones_that_are_low(void)
+TEST(a_request_that_failed_marks_the_zones_that_are_low)
 {
 	for (int low = 0; low < 2; low++) {
 		struct model *m;
-		struct tape t;
 
-		tape_new(&t, "6.18");
+		TAPE(t, tape_new, "6.18");
 		m = replay_model(t.r);
 		if (low)
 			m->zones[0].wmark[WMARK_HIGH] = ZONE_PAGES;
 		tape_alloc(&t, 0, -1, 0);
 		tape_play(&t);
 		check(m->zones[0].below_high == low && !m->zones[1].below_high);
-		tape_free(&t);
 	}
-}
-
-int main(void)
-{
-	test(a_machine_that_is_full_fails_requests_and_ignores_their_frees);
-	test(thisnode_requests_stay_on_the_node_they_named);
-	test(requests_of_a_thread_under_a_memory_policy_ask_first_the_node_of_their_page);
-	test(a_request_that_failed_marks_the_zones_that_are_low);
-	return check_done();
 }

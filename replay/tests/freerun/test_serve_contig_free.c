@@ -30,7 +30,7 @@ static void free_pages(struct world *w, uint32_t first, uint32_t pages)
 	}
 }
 
-static void TVA_the_pages_of_a_split_block_are_freed_as_aligned_blocks(void)
+TEST(TVA_the_pages_of_a_split_block_are_freed_as_aligned_blocks)
 {
 	struct world w;
 
@@ -53,29 +53,25 @@ static void TVA_the_pages_of_a_split_block_are_freed_as_aligned_blocks(void)
 	world_free(&w);
 }
 
-static void TVB_a_stack_is_one_block_of_the_pcp(void)
+TEST(TVB_a_stack_is_one_block_of_the_pcp)
 {
 	struct waiting alloc = {.kind = EVENT_KIND_ALLOC,
 				.order = 2,
 				.frame = 64,
 				.migratetype = MIGRATETYPE_MOVABLE,
 				.gfp_flags = GFP_MOVABLE | GFP_DIRECT_RECLAIM};
-	struct world w;
 
-	split_block(&w, "7.3");
+	WORLD(w, split_block, "7.3");
 	free_pages(&w, 4, 4);
 	check_text(toy_pcp_list(&w.toy, 2, 'M'), "4");
 	toy_events(&w.toy);
 	serve_request(&w.serve, &alloc);
 	check_text(toy_events(&w.toy), "a(4)");
-	world_free(&w);
 }
 
-static void pages_allocated_one_by_one_are_freed_one_by_one(void)
+TEST(pages_allocated_one_by_one_are_freed_one_by_one)
 {
-	struct world w;
-
-	split_block(&w, "7.2");
+	WORLD(w, split_block, "7.2");
 	toy_add_free(&w.toy, 16, 4, 'M');
 	for (uint32_t i = 0; i < 4; i++) {
 		struct waiting alloc = {.kind = EVENT_KIND_ALLOC,
@@ -88,28 +84,16 @@ static void pages_allocated_one_by_one_are_freed_one_by_one(void)
 	pcp_drain_all(w.toy.m);
 	free_pages(&w, 16, 4);
 	check_text(toy_pcp_list(&w.toy, 0, 'M'), "19 18 17 16");
-	world_free(&w);
 }
 
-static void a_run_that_the_record_breaks_off_is_freed_with_the_next_request(void)
+TEST(a_run_that_the_record_breaks_off_is_freed_with_the_next_request)
 {
 	struct waiting first = {.kind = EVENT_KIND_FREE, .frame = 4, .joins = true};
 	struct waiting other = {.kind = EVENT_KIND_FREE, .frame = 12};
-	struct world w;
 
-	split_block(&w, "7.2");
+	WORLD(w, split_block, "7.2");
 	serve_request(&w.serve, &first);
 	check(w.toy.pcp->count == 0);
 	serve_request(&w.serve, &other);
 	check_text(toy_pcp_list(&w.toy, 0, 'M'), "12 4");
-	world_free(&w);
-}
-
-int main(void)
-{
-	test(TVA_the_pages_of_a_split_block_are_freed_as_aligned_blocks);
-	test(TVB_a_stack_is_one_block_of_the_pcp);
-	test(pages_allocated_one_by_one_are_freed_one_by_one);
-	test(a_run_that_the_record_breaks_off_is_freed_with_the_next_request);
-	return check_done();
 }

@@ -16,13 +16,12 @@ static uint64_t unused_pages(struct tape *t, int node)
 	return pages;
 }
 
-static void frees_give_back_the_pages_that_were_allocated(void)
+TEST(frees_give_back_the_pages_that_were_allocated)
 {
 	for (const struct kernel *k = kernels; k->name; k++) {
 		const struct totals *totals;
-		struct tape t;
 
-		tape_new(&t, k->name);
+		TAPE(t, tape_new, k->name);
 		/* The model uses other pages than the record. */
 		for (int64_t i = 0; i < 100; i++)
 			tape_alloc(&t, 0, 2000 + i, 0);
@@ -35,16 +34,14 @@ static void frees_give_back_the_pages_that_were_allocated(void)
 		check(totals->counters.alloc_pages == 612 && totals->counters.free_pages == 612);
 		check(tape_anomalies(totals) == 0);
 		check(unused_pages(&t, 0) == ZONE_PAGES - BLOCK);
-		tape_free(&t);
 	}
 }
 
-static void pages_are_freed_in_other_pieces_than_allocated(void)
+TEST(pages_are_freed_in_other_pieces_than_allocated)
 {
 	const struct totals *totals;
-	struct tape t;
 
-	tape_new(&t, "6.18");
+	TAPE(t, tape_new, "6.18");
 	tape_alloc(&t, 0, 1024, 3);
 	tape_free_page(&t, 0, 1028, 2);
 	tape_free_page(&t, 0, 1024, 0);
@@ -54,15 +51,13 @@ static void pages_are_freed_in_other_pieces_than_allocated(void)
 	check(totals->counters.frees == 4 && totals->counters.free_pages == 8);
 	check(tape_anomalies(totals) == 0);
 	check(unused_pages(&t, 0) == ZONE_PAGES - BLOCK);
-	tape_free(&t);
 }
 
-static void a_free_larger_than_its_allocs_goes_page_by_page(void)
+TEST(a_free_larger_than_its_allocs_goes_page_by_page)
 {
 	const struct totals *totals;
-	struct tape t;
 
-	tape_new(&t, "6.18");
+	TAPE(t, tape_new, "6.18");
 	for (int64_t i = 0; i < 4; i++)
 		tape_alloc(&t, (int)(i % 2), 1024 + i, 0);
 	tape_free_page(&t, 0, 1024, 2);
@@ -70,29 +65,17 @@ static void a_free_larger_than_its_allocs_goes_page_by_page(void)
 	check(totals->counters.free_pages == 4);
 	check(tape_anomalies(totals) == 1);
 	check(totals->anomalies[ANOMALY_KIND_ORDER_MISMATCH] == 1);
-	tape_free(&t);
 }
 
-static void pages_older_than_the_tape_are_freed_where_they_are(void)
+TEST(pages_older_than_the_tape_are_freed_where_they_are)
 {
 	const struct totals *totals;
-	struct tape t;
 
-	tape_new(&t, "6.18");
+	TAPE(t, tape_new, "6.18");
 	tape_free_page(&t, 0, 64, 3);
 	tape_free_page(&t, 0, 100, 0);
 	totals = tape_play(&t);
 	check(tape_anomalies(totals) == 0);
 	check(totals->counters.free_pages == 9);
 	check(unused_pages(&t, 0) == ZONE_PAGES - BLOCK + 9);
-	tape_free(&t);
-}
-
-int main(void)
-{
-	test(frees_give_back_the_pages_that_were_allocated);
-	test(pages_are_freed_in_other_pieces_than_allocated);
-	test(a_free_larger_than_its_allocs_goes_page_by_page);
-	test(pages_older_than_the_tape_are_freed_where_they_are);
-	return check_done();
 }

@@ -16,7 +16,7 @@ static void inferred(struct world *w, int kind, uint32_t pfn, int order)
 				  });
 }
 
-static void a_request_with_a_landed_row_asks_the_node_of_its_page_first(void)
+TEST(a_request_with_a_landed_row_asks_the_node_of_its_page_first)
 {
 	static const uint16_t cpu_nodes[] = {0, 1};
 	static const uint8_t distances[] = {10, 20, 20, 10};
@@ -55,11 +55,9 @@ static void a_request_with_a_landed_row_asks_the_node_of_its_page_first(void)
 	world_free(&w);
 }
 
-static void isolated_pages_are_the_recorded_ones_if_those_are_free(void)
+TEST(isolated_pages_are_the_recorded_ones_if_those_are_free)
 {
-	struct world w;
-
-	world_new_small(&w, "MM");
+	WORLD(w, world_new_small, "MM");
 	toy_add_free(&w.toy, 0, 3, 'M');
 	toy_add_free(&w.toy, 16, 3, 'M');
 	inferred(&w, INFERRED_KIND_ISOLATED, 4, 1);
@@ -67,28 +65,22 @@ static void isolated_pages_are_the_recorded_ones_if_those_are_free(void)
 	check_text(toy_list(&w.toy, 1, 'M'), "6");
 	check_text(toy_list(&w.toy, 2, 'M'), "0");
 	check_text(toy_list(&w.toy, 3, 'M'), "16");
-	world_free(&w);
 }
 
-static void isolated_pages_that_are_in_use_are_replaced_from_their_pageblock(void)
+TEST(isolated_pages_that_are_in_use_are_replaced_from_their_pageblock)
 {
-	struct world w;
-
-	world_new_small(&w, "MM");
+	WORLD(w, world_new_small, "MM");
 	toy_add_free(&w.toy, 0, 1, 'M');
 	toy_add_free(&w.toy, 16, 1, 'M');
 	world_freed(&w, 20, 1);
 	inferred(&w, INFERRED_KIND_ISOLATED, 20, 1);
 	check(page_map_place(&w.serve.pages, 20) == 16);
 	check_text(toy_list(&w.toy, 1, 'M'), "0");
-	world_free(&w);
 }
 
-static void without_such_pages_isolated_ones_come_from_the_tail_of_their_type(void)
+TEST(without_such_pages_isolated_ones_come_from_the_tail_of_their_type)
 {
-	struct world w;
-
-	world_new_small(&w, "UMMM");
+	WORLD(w, world_new_small, "UMMM");
 	toy_add_free(&w.toy, 0, 1, 'U');
 	toy_add_free(&w.toy, 16, 1, 'M');
 	toy_add_free(&w.toy, 32, 1, 'M');
@@ -98,14 +90,11 @@ static void without_such_pages_isolated_ones_come_from_the_tail_of_their_type(vo
 	inferred(&w, INFERRED_KIND_ISOLATED, 52, 1);
 	inferred(&w, INFERRED_KIND_ISOLATED, 54, 1);
 	check(page_map_place(&w.serve.pages, 54) == 0);
-	world_free(&w);
 }
 
-static void pages_isolated_in_one_piece_may_be_found_in_several(void)
+TEST(pages_isolated_in_one_piece_may_be_found_in_several)
 {
-	struct world w;
-
-	world_new_small(&w, "MM");
+	WORLD(w, world_new_small, "MM");
 	toy_add_free(&w.toy, 0, 1, 'M');
 	toy_add_free(&w.toy, 4, 0, 'M');
 	world_freed(&w, 16, 2);
@@ -115,14 +104,11 @@ static void pages_isolated_in_one_piece_may_be_found_in_several(void)
 	      page_map_place(&w.serve.pages, 19) == NO_FRAME);
 	check(w.anomalies[ANOMALY_KIND_NO_FREE_PAGE] == 1);
 	check(w.toy.zone->nr_free_pages == 0);
-	world_free(&w);
 }
 
-static void isolated_pages_are_of_another_type_only_if_their_own_has_none(void)
+TEST(isolated_pages_are_of_another_type_only_if_their_own_has_none)
 {
-	struct world w;
-
-	world_new_small(&w, "UMM");
+	WORLD(w, world_new_small, "UMM");
 	toy_add_free(&w.toy, 0, 3, 'U');
 	toy_add_free(&w.toy, 16, 1, 'M');
 	toy_add_free(&w.toy, 20, 1, 'M');
@@ -132,14 +118,11 @@ static void isolated_pages_are_of_another_type_only_if_their_own_has_none(void)
 	check_text(toy_list(&w.toy, 3, 'U'), "0");
 	inferred(&w, INFERRED_KIND_ISOLATED, 36, 1);
 	check(page_map_place(&w.serve.pages, 36) < 8);
-	world_free(&w);
 }
 
-static void isolated_pages_are_movable_until_they_are_freed(void)
+TEST(isolated_pages_are_movable_until_they_are_freed)
 {
-	struct world w;
-
-	world_new_small(&w, "MM");
+	WORLD(w, world_new_small, "MM");
 	toy_pcp(&w.toy, 1, 0);
 	toy_add_free(&w.toy, 16, 2, 'M');
 	inferred(&w, INFERRED_KIND_ISOLATED, 16, 2);
@@ -147,14 +130,11 @@ static void isolated_pages_are_movable_until_they_are_freed(void)
 	world_free_page(&w, 18, 1);
 	check(frame_block(w.toy.m, 16)->nr_live[MIGRATETYPE_MOVABLE] == 2);
 	check(w.toy.zone->nr_free_pages == 2);
-	world_free(&w);
 }
 
-static void an_undone_free_gives_no_page_back(void)
+TEST(an_undone_free_gives_no_page_back)
 {
-	struct world w;
-
-	world_new_small(&w, "MM");
+	WORLD(w, world_new_small, "MM");
 	toy_pcp(&w.toy, 1, 0);
 	toy_add_free(&w.toy, 16, 1, 'M');
 	inferred(&w, INFERRED_KIND_ISOLATED, 16, 1);
@@ -163,14 +143,11 @@ static void an_undone_free_gives_no_page_back(void)
 	check(w.toy.zone->nr_free_pages == 0 && page_map_place(&w.serve.pages, 16) == 16);
 	world_free_page(&w, 16, 1);
 	check(w.toy.zone->nr_free_pages == 2);
-	world_free(&w);
 }
 
-static void a_late_free_gives_its_page_to_the_pcp(void)
+TEST(a_late_free_gives_its_page_to_the_pcp)
 {
-	struct world w;
-
-	world_new_small(&w, "MM");
+	WORLD(w, world_new_small, "MM");
 	toy_pcp(&w.toy, 1, 8);
 	toy_add_free(&w.toy, 16, 0, 'M');
 	inferred(&w, INFERRED_KIND_ISOLATED, 16, 0);
@@ -179,14 +156,11 @@ static void a_late_free_gives_its_page_to_the_pcp(void)
 	check(!w.toy.pcp->count);
 	inferred(&w, INFERRED_KIND_LATE_FREE, 16, 0);
 	check_text(toy_pcp_list(&w.toy, 0, 'M'), "16");
-	world_free(&w);
 }
 
-static void a_late_free_drains_the_recorded_pages(void)
+TEST(a_late_free_drains_the_recorded_pages)
 {
-	struct world w;
-
-	world_new_small(&w, "MMMM");
+	WORLD(w, world_new_small, "MMMM");
 	toy_pcp(&w.toy, 1, 100);
 	for (uint32_t pfn = 0; pfn < 8; pfn += 2)
 		toy_free_page(&w.toy, pfn, 0);
@@ -201,7 +175,6 @@ static void a_late_free_drains_the_recorded_pages(void)
 	/* The number is of that free alone. */
 	world_free_page(&w, 32, 0);
 	check(w.toy.pcp->count == 4);
-	world_free(&w);
 }
 
 static void alloc_(struct world *w, uint32_t pfn, int order)
@@ -216,11 +189,9 @@ static void alloc_(struct world *w, uint32_t pfn, int order)
 	w->serve.at++;
 }
 
-static void a_captured_block_waits_for_its_alloc(void)
+TEST(a_captured_block_waits_for_its_alloc)
 {
-	struct world w;
-
-	world_new_small(&w, "MMMM");
+	WORLD(w, world_new_small, "MMMM");
 	toy_add_free(&w.toy, 16, 4, 'M');
 	toy_add_free(&w.toy, 32, 4, 'M');
 	inferred(&w, INFERRED_KIND_CAPTURED, 32, 4);
@@ -229,24 +200,20 @@ static void a_captured_block_waits_for_its_alloc(void)
 	check(page_map_place(&w.serve.pages, 32) == 32 && !w.serve.nr_captured);
 	world_free_page(&w, 32, 4);
 	check(w.toy.zone->nr_free_pages == 32);
-	world_free(&w);
 }
 
-static void a_block_that_is_not_free_in_the_model_is_not_captured(void)
+TEST(a_block_that_is_not_free_in_the_model_is_not_captured)
 {
-	struct world w;
-
-	world_new_small(&w, "MMMM");
+	WORLD(w, world_new_small, "MMMM");
 	toy_add_free(&w.toy, 16, 4, 'M');
 	world_freed(&w, 32, 4);
 	inferred(&w, INFERRED_KIND_CAPTURED, 32, 4);
 	check(!w.serve.nr_captured);
 	alloc_(&w, 32, 4);
 	check(page_map_place(&w.serve.pages, 32) == 16);
-	world_free(&w);
 }
 
-static void a_list_is_cut_behind_what_was_put_there_later(void)
+TEST(a_list_is_cut_behind_what_was_put_there_later)
 {
 	struct inferred row = {
 		.kind = INFERRED_KIND_CUT,
@@ -254,9 +221,8 @@ static void a_list_is_cut_behind_what_was_put_there_later(void)
 		.order = 4,
 		.migratetype = MIGRATETYPE_MOVABLE,
 	};
-	struct world w;
 
-	world_new_small(&w, "MMMMMM");
+	WORLD(w, world_new_small, "MMMMMM");
 	for (uint32_t pfn = 0; pfn < 80; pfn += 16)
 		toy_add_free(&w.toy, pfn, 4, 'M');
 	serve_inferred(&w.serve, &row);
@@ -272,10 +238,9 @@ static void a_list_is_cut_behind_what_was_put_there_later(void)
 	row.order = 3;
 	serve_inferred(&w.serve, &row);
 	check_text(toy_list(&w.toy, 4, 'M'), "32 48 0 16 64");
-	world_free(&w);
 }
 
-static void a_list_without_the_block_is_cut_at_the_nearest_one(void)
+TEST(a_list_without_the_block_is_cut_at_the_nearest_one)
 {
 	const struct inferred row = {
 		.kind = INFERRED_KIND_CUT,
@@ -283,25 +248,22 @@ static void a_list_without_the_block_is_cut_at_the_nearest_one(void)
 		.order = 3,
 		.migratetype = MIGRATETYPE_MOVABLE,
 	};
-	struct world w;
 
-	world_new_small(&w, "MMMMMM");
+	WORLD(w, world_new_small, "MMMMMM");
 	toy_add_free(&w.toy, 0, 3, 'M');
 	toy_add_free(&w.toy, 48, 3, 'M');
 	toy_add_free(&w.toy, 32, 3, 'M');
 	toy_add_free(&w.toy, 64, 2, 'M');
 	serve_inferred(&w.serve, &row);
 	check_text(toy_list(&w.toy, 3, 'M'), "48 32 0");
-	world_free(&w);
 }
 
-static void a_recorded_change_of_type_goes_to_the_pageblock_or_to_one_as_free(void)
+TEST(a_recorded_change_of_type_goes_to_the_pageblock_or_to_one_as_free)
 {
 	struct inferred row = {
 		.kind = INFERRED_KIND_RETYPED, .order = 4, .migratetype = MIGRATETYPE_MOVABLE};
-	struct world w;
 
-	world_new_small(&w, "RRRH");
+	WORLD(w, world_new_small, "RRRH");
 	toy_add_free(&w.toy, 0, 4, 'R');
 	toy_add_free(&w.toy, 32, 4, 'R');
 	toy_add_free(&w.toy, 48, 1, 'H');
@@ -319,14 +281,11 @@ static void a_recorded_change_of_type_goes_to_the_pageblock_or_to_one_as_free(vo
 	check_text(toy_list(&w.toy, 1, 'M'), "48");
 	check(frame_block(w.toy.m, 48)->migratetype == MIGRATETYPE_MOVABLE);
 	check(!w.toy.zone->nr_reserved_highatomic);
-	world_free(&w);
 }
 
-static void isolating_most_of_a_pageblock_makes_it_movable(void)
+TEST(isolating_most_of_a_pageblock_makes_it_movable)
 {
-	struct world w;
-
-	world_new_small(&w, "RR");
+	WORLD(w, world_new_small, "RR");
 	toy_add_free(&w.toy, 0, 3, 'R');
 	toy_add_free(&w.toy, 16, 2, 'R');
 	serve_inferred(&w.serve, &(struct inferred){.kind = INFERRED_KIND_ISOLATED,
@@ -338,14 +297,11 @@ static void isolating_most_of_a_pageblock_makes_it_movable(void)
 						    .migratetype = MIGRATETYPE_RECLAIMABLE});
 	check(frame_block(w.toy.m, 0)->migratetype == MIGRATETYPE_MOVABLE);
 	check(frame_block(w.toy.m, 16)->migratetype == MIGRATETYPE_RECLAIMABLE);
-	world_free(&w);
 }
 
-static void an_inferred_drain_is_one_hold_of_the_lock(void)
+TEST(an_inferred_drain_is_one_hold_of_the_lock)
 {
-	struct world w;
-
-	world_new_small(&w, "MMMMMMMMMM");
+	WORLD(w, world_new_small, "MMMMMMMMMM");
 	toy_pcp(&w.toy, 1, 100);
 	for (uint32_t pfn = 0; pfn < 80; pfn += 2)
 		toy_free_page(&w.toy, pfn, 0);
@@ -354,14 +310,11 @@ static void an_inferred_drain_is_one_hold_of_the_lock(void)
 	check(w.toy.pcp->count == 40 - (1 << w.toy.m->kernel->pcp_scale_max));
 	inferred(&w, INFERRED_KIND_DRAIN, 0, 0);
 	check(w.toy.pcp->count == 0);
-	world_free(&w);
 }
 
-static void a_high_that_a_drain_showed_is_taken_over(void)
+TEST(a_high_that_a_drain_showed_is_taken_over)
 {
-	struct world w;
-
-	world_new_small(&w, "MM");
+	WORLD(w, world_new_small, "MM");
 	toy_pcp(&w.toy, 2, 8);
 	serve_inferred(
 		&w.serve,
@@ -371,14 +324,11 @@ static void a_high_that_a_drain_showed_is_taken_over(void)
 						    .fields = FIELD_ALLOC_FACTOR,
 						    .alloc_factor = 3});
 	check(w.toy.pcp->high == 6 && w.toy.pcp->alloc_factor == 3);
-	world_free(&w);
 }
 
-static void an_inferred_drain_has_the_recorded_number_of_pages(void)
+TEST(an_inferred_drain_has_the_recorded_number_of_pages)
 {
-	struct world w;
-
-	world_new_small(&w, "MMMM");
+	WORLD(w, world_new_small, "MMMM");
 	toy_pcp(&w.toy, 1, 100);
 	for (uint32_t pfn = 0; pfn < 20; pfn += 2)
 		toy_free_page(&w.toy, pfn, 0);
@@ -391,10 +341,9 @@ static void an_inferred_drain_has_the_recorded_number_of_pages(void)
 		&(struct inferred){.kind = INFERRED_KIND_TUNED, .fields = FIELD_PAGES, .pages = 2});
 	world_free_page(&w, 32, 0);
 	check(w.toy.pcp->count == 2);
-	world_free(&w);
 }
 
-static void a_drain_counts_on_the_cpu_that_ran_it(void)
+TEST(a_drain_counts_on_the_cpu_that_ran_it)
 {
 	const struct zone_spec zone = TOY_ZONE(0, ZONE_NORMAL, 0);
 	struct world w = {0};
@@ -414,13 +363,12 @@ static void a_drain_counts_on_the_cpu_that_ran_it(void)
 	world_free(&w);
 }
 
-static void a_deferred_drain_takes_the_pages_that_were_due_at_its_free(void)
+TEST(a_deferred_drain_takes_the_pages_that_were_due_at_its_free)
 {
 	const struct inferred put_off = {.kind = INFERRED_KIND_PUT_OFF},
 			      overflow = {.kind = INFERRED_KIND_OVERFLOW};
-	struct world w;
 
-	world_new_small(&w, "MMMM");
+	WORLD(w, world_new_small, "MMMM");
 	toy_pcp(&w.toy, 1, 8);
 	for (uint32_t pfn = 0; pfn < 14; pfn += 2)
 		toy_free_page(&w.toy, pfn, 0);
@@ -433,15 +381,13 @@ static void a_deferred_drain_takes_the_pages_that_were_due_at_its_free(void)
 	/* No drain is pending any more. */
 	serve_inferred(&w.serve, &overflow);
 	check(w.toy.pcp->count == 1);
-	world_free(&w);
 }
 
-static void a_free_without_an_overflow_leaves_a_deferred_drain_as_it_is(void)
+TEST(a_free_without_an_overflow_leaves_a_deferred_drain_as_it_is)
 {
 	const struct free_request no_drain = {.drain_pages = 0};
-	struct world w;
 
-	world_new_small(&w, "MMMM");
+	WORLD(w, world_new_small, "MMMM");
 	toy_pcp(&w.toy, 1, 8);
 	for (uint32_t pfn = 0; pfn < 14; pfn += 2)
 		toy_free_page(&w.toy, pfn, 0);
@@ -451,14 +397,11 @@ static void a_free_without_an_overflow_leaves_a_deferred_drain_as_it_is(void)
 	check(w.toy.pcp->count == 9);
 	serve_inferred(&w.serve, &(struct inferred){.kind = INFERRED_KIND_OVERFLOW});
 	check_text(toy_pcp_list(&w.toy, 0, 'M'), "34 32");
-	world_free(&w);
 }
 
-static void a_tuned_row_sets_the_fields_it_has_and_no_other(void)
+TEST(a_tuned_row_sets_the_fields_it_has_and_no_other)
 {
-	struct world w;
-
-	world_new_small(&w, "MMM");
+	WORLD(w, world_new_small, "MMM");
 	toy_pcp(&w.toy, 2, 8);
 	w.toy.pcp->free_count = 3;
 	serve_inferred(&w.serve, &(struct inferred){
@@ -476,14 +419,11 @@ static void a_tuned_row_sets_the_fields_it_has_and_no_other(void)
 				 });
 	check(!w.toy.zone->below_high && w.toy.zone->reclaim_active);
 	check(w.toy.pcp->free_count == 5);
-	world_free(&w);
 }
 
-static void a_block_that_moved_is_last_on_its_list(void)
+TEST(a_block_that_moved_is_last_on_its_list)
 {
-	struct world w;
-
-	world_new_small(&w, "MMM");
+	WORLD(w, world_new_small, "MMM");
 	toy_pcp(&w.toy, 1, 100);
 	toy_add_free(&w.toy, 16, 1, 'M');
 	toy_add_free(&w.toy, 20, 1, 'M');
@@ -495,14 +435,11 @@ static void a_block_that_moved_is_last_on_its_list(void)
 	check_text(toy_pcp_list(&w.toy, 0, 'M'), "32 34");
 	inferred(&w, INFERRED_KIND_MOVED, 16, 0); /* of another order */
 	check_text(toy_list(&w.toy, 1, 'M'), "20 16");
-	world_free(&w);
 }
 
-static void a_free_without_an_event_goes_past_the_pcp(void)
+TEST(a_free_without_an_event_goes_past_the_pcp)
 {
-	struct world w;
-
-	world_new_small(&w, "MMM");
+	WORLD(w, world_new_small, "MMM");
 	toy_pcp(&w.toy, 1, 100);
 	toy_add_free(&w.toy, 16, 1, 'M');
 	inferred(&w, INFERRED_KIND_ISOLATED, 16, 0);
@@ -512,26 +449,20 @@ static void a_free_without_an_event_goes_past_the_pcp(void)
 	inferred(&w, INFERRED_KIND_FREE, 32, 0);
 	check(!w.toy.pcp->count);
 	check_text(toy_list(&w.toy, 0, 'M'), "32");
-	world_free(&w);
 }
 
-static void a_refill_without_an_event_hands_nothing_out(void)
+TEST(a_refill_without_an_event_hands_nothing_out)
 {
-	struct world w;
-
-	world_new_small(&w, "MMM");
+	WORLD(w, world_new_small, "MMM");
 	toy_pcp(&w.toy, 2, 100);
 	toy_add_free(&w.toy, 16, 3, 'M');
 	inferred(&w, INFERRED_KIND_REFILL, 16, 0);
 	check_text(toy_pcp_list(&w.toy, 0, 'M'), "16 17");
-	world_free(&w);
 }
 
-static void an_alloc_past_a_locked_pcp_leaves_the_pcp_alone(void)
+TEST(an_alloc_past_a_locked_pcp_leaves_the_pcp_alone)
 {
-	struct world w;
-
-	world_new_small(&w, "MMM");
+	WORLD(w, world_new_small, "MMM");
 	toy_pcp(&w.toy, 1, 100);
 	toy_add_free(&w.toy, 16, 0, 'M');
 	toy_free_page(&w.toy, 32, 0);
@@ -544,14 +475,11 @@ static void an_alloc_past_a_locked_pcp_leaves_the_pcp_alone(void)
 	check(page_map_place(&w.serve.pages, 16) == 16 && w.toy.pcp->count == 1);
 	alloc_(&w, 16, 0); /* its event */
 	check(page_map_place(&w.serve.pages, 16) == 16 && w.toy.pcp->count == 1);
-	world_free(&w);
 }
 
-static void a_page_taken_without_an_event_has_its_event_later(void)
+TEST(a_page_taken_without_an_event_has_its_event_later)
 {
-	struct world w;
-
-	world_new_small(&w, "MMM");
+	WORLD(w, world_new_small, "MMM");
 	toy_pcp(&w.toy, 1, 100);
 	toy_free_page(&w.toy, 32, 0);
 	toy_free_page(&w.toy, 34, 0);
@@ -566,55 +494,18 @@ static void a_page_taken_without_an_event_has_its_event_later(void)
 	check(!w.anomalies[ANOMALY_KIND_ALLOC_OF_USED]);
 	alloc_(&w, 34, 0);
 	check(w.anomalies[ANOMALY_KIND_ALLOC_OF_USED] == 1);
-	world_free(&w);
 }
 
-static void an_entry_does_not_move_to_a_list_that_no_pcp_has(void)
+TEST(an_entry_does_not_move_to_a_list_that_no_pcp_has)
 {
 	const struct inferred moved = {
 		.kind = INFERRED_KIND_MOVED, .frame = 16, .migratetype = MIGRATETYPE_RESERVE};
-	struct world w;
 
-	world_new_small(&w, "MM");
+	WORLD(w, world_new_small, "MM");
 	/* 6.18 has such a list, a row with a reserve past the PCP has none. */
 	w.toy.m->pcp_lists[0][MIGRATETYPE_RESERVE] = NO_PCP_LIST;
 	world_free_page(&w, 16, 0);
 	check_text(toy_pcp_list(&w.toy, 0, 'M'), "16");
 	serve_inferred(&w.serve, &moved);
 	check_text(toy_pcp_list(&w.toy, 0, 'M'), "16");
-	world_free(&w);
-}
-
-int main(void)
-{
-	test(a_request_with_a_landed_row_asks_the_node_of_its_page_first);
-	test(isolated_pages_are_the_recorded_ones_if_those_are_free);
-	test(isolated_pages_that_are_in_use_are_replaced_from_their_pageblock);
-	test(without_such_pages_isolated_ones_come_from_the_tail_of_their_type);
-	test(pages_isolated_in_one_piece_may_be_found_in_several);
-	test(isolated_pages_are_of_another_type_only_if_their_own_has_none);
-	test(isolated_pages_are_movable_until_they_are_freed);
-	test(an_undone_free_gives_no_page_back);
-	test(a_late_free_gives_its_page_to_the_pcp);
-	test(a_late_free_drains_the_recorded_pages);
-	test(a_captured_block_waits_for_its_alloc);
-	test(a_block_that_is_not_free_in_the_model_is_not_captured);
-	test(a_list_is_cut_behind_what_was_put_there_later);
-	test(a_list_without_the_block_is_cut_at_the_nearest_one);
-	test(a_recorded_change_of_type_goes_to_the_pageblock_or_to_one_as_free);
-	test(isolating_most_of_a_pageblock_makes_it_movable);
-	test(an_inferred_drain_is_one_hold_of_the_lock);
-	test(a_high_that_a_drain_showed_is_taken_over);
-	test(an_inferred_drain_has_the_recorded_number_of_pages);
-	test(a_drain_counts_on_the_cpu_that_ran_it);
-	test(a_deferred_drain_takes_the_pages_that_were_due_at_its_free);
-	test(a_free_without_an_overflow_leaves_a_deferred_drain_as_it_is);
-	test(a_tuned_row_sets_the_fields_it_has_and_no_other);
-	test(a_block_that_moved_is_last_on_its_list);
-	test(a_free_without_an_event_goes_past_the_pcp);
-	test(a_refill_without_an_event_hands_nothing_out);
-	test(an_alloc_past_a_locked_pcp_leaves_the_pcp_alone);
-	test(a_page_taken_without_an_event_has_its_event_later);
-	test(an_entry_does_not_move_to_a_list_that_no_pcp_has);
-	return check_done();
 }

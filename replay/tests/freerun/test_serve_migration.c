@@ -53,11 +53,9 @@ static bool is_used(const struct world *w, uint32_t page)
 	return frame_is_live(w->toy.m->frames[page].state);
 }
 
-static void a_page_of_the_recorded_pageblock_moves(void)
+TEST(a_page_of_the_recorded_pageblock_moves)
 {
-	struct world w;
-
-	compacts(&w, 16);
+	WORLD(w, compacts, 16);
 	request(&w, EVENT_KIND_FREE, 4, COMPACTING);
 	check(!is_used(&w, 2) && is_used(&w, 16) && is_used(&w, 33));
 	check(page_map_place(&w.serve.pages, 40) == 33);
@@ -68,61 +66,38 @@ static void a_page_of_the_recorded_pageblock_moves(void)
 	check(!is_used(&w, 33));
 	request(&w, EVENT_KIND_FREE, 33, OTHER);
 	check(!is_used(&w, 16));
-	world_free(&w);
 }
 
-static void a_page_in_the_recorded_pageblock_moves_itself(void)
+TEST(a_page_in_the_recorded_pageblock_moves_itself)
 {
-	struct world w;
-
-	compacts(&w, 3);
+	WORLD(w, compacts, 3);
 	request(&w, EVENT_KIND_FREE, 4, COMPACTING);
 	check(!is_used(&w, 3) && page_map_place(&w.serve.pages, 40) == 2);
 	check(page_map_place(&w.serve.pages, 33) == 33);
-	world_free(&w);
 }
 
-static void a_page_that_another_task_frees_has_not_moved(void)
+TEST(a_page_that_another_task_frees_has_not_moved)
 {
-	struct world w;
-
-	compacts(&w, 16);
+	WORLD(w, compacts, 16);
 	request(&w, EVENT_KIND_FREE, 4, OTHER);
 	check(!is_used(&w, 16) && page_map_place(&w.serve.pages, 40) == 2);
-	world_free(&w);
 }
 
-static void a_target_that_is_given_back_takes_no_page(void)
+TEST(a_target_that_is_given_back_takes_no_page)
 {
-	struct world w;
-
-	compacts(&w, 16);
+	WORLD(w, compacts, 16);
 	request(&w, EVENT_KIND_FREE, 33, COMPACTING);
 	check(!is_used(&w, 33));
 	request(&w, EVENT_KIND_FREE, 4, COMPACTING);
 	check(!is_used(&w, 16) && page_map_place(&w.serve.pages, 40) == 2);
-	world_free(&w);
 }
 
-static void a_task_that_allocates_does_not_compact_any_more(void)
+TEST(a_task_that_allocates_does_not_compact_any_more)
 {
-	struct world w;
-
-	compacts(&w, 16);
+	WORLD(w, compacts, 16);
 	world_freed(&w, 5, 0);
 	toy_add_free(&w.toy, 18, 0, 'M');
 	request(&w, EVENT_KIND_ALLOC, 5, COMPACTING);
 	request(&w, EVENT_KIND_FREE, 4, COMPACTING);
 	check(!is_used(&w, 16) && page_map_place(&w.serve.pages, 40) == 2);
-	world_free(&w);
-}
-
-int main(void)
-{
-	test(a_page_of_the_recorded_pageblock_moves);
-	test(a_page_in_the_recorded_pageblock_moves_itself);
-	test(a_page_that_another_task_frees_has_not_moved);
-	test(a_target_that_is_given_back_takes_no_page);
-	test(a_task_that_allocates_does_not_compact_any_more);
-	return check_done();
 }

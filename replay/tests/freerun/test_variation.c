@@ -72,7 +72,7 @@ static const char *state_after(uint64_t seed, const uint32_t changes[NR_VARIATIO
 
 static const uint32_t every[NR_VARIATION] = {2000, 2000, 2000};
 
-static void a_seed_always_gives_the_same_changes(void)
+TEST(a_seed_always_gives_the_same_changes)
 {
 	char one[4096], other[4096];
 
@@ -80,7 +80,7 @@ static void a_seed_always_gives_the_same_changes(void)
 		check_text(state_after(seed, every, one), state_after(seed, every, other));
 }
 
-static void seeds_differ(void)
+TEST(seeds_differ)
 {
 	char first[4096], text[4096];
 	int differ = 0;
@@ -91,7 +91,7 @@ static void seeds_differ(void)
 	check(differ >= 17);
 }
 
-static void without_a_seed_nothing_changes(void)
+TEST(without_a_seed_nothing_changes)
 {
 	static const uint32_t none[NR_VARIATION];
 	char plain[4096], text[4096];
@@ -102,15 +102,14 @@ static void without_a_seed_nothing_changes(void)
 }
 
 /* A list that no rule drains or refills. */
-static void drains_and_refills_of_changes_are_not_counted(void)
+TEST(drains_and_refills_of_changes_are_not_counted)
 {
 	struct variation_config config = {.seed = 3, .changes = {[VARY_SIZED] = 100000}};
 	int least = 64, most = 0, pages;
 	struct variation v;
 	struct error err;
-	struct toy t;
 
-	world_new(&t);
+	TOY(t, world_new);
 	for (uint32_t pfn = 20; pfn < 28; pfn++)
 		if (t.m->frames[pfn].state != FRAME_FREE && t.m->frames[pfn].state != FRAME_TAIL)
 			toy_free_page(&t, pfn, 0);
@@ -128,7 +127,6 @@ static void drains_and_refills_of_changes_are_not_counted(void)
 	check(t.pcp->counters.drains == 0 && t.pcp->counters.drain_pages == 0);
 	check(t.pcp->counters.refills == 0);
 	check_sound(t.m);
-	toy_end(&t);
 }
 
 struct sizes {
@@ -169,7 +167,7 @@ static struct sizes first_change(uint64_t seed, int kind)
 	return change;
 }
 
-static void changes_of_a_pair_of_seeds_are_mirrors(void)
+TEST(changes_of_a_pair_of_seeds_are_mirrors)
 {
 	static const int kinds[] = {VARY_SIZED, VARY_COUNTED};
 	int changed = 0;
@@ -187,15 +185,14 @@ static void changes_of_a_pair_of_seeds_are_mirrors(void)
 	check(changed > 200);
 }
 
-static void changes_wait_for_an_alloc(void)
+TEST(changes_wait_for_an_alloc)
 {
 	struct variation_config config = {.seed = 5, .changes = {[VARY_COUNTED] = 1000000}};
 	struct waiting e = request(1);
 	struct variation v;
 	struct error err;
-	struct toy t;
 
-	world_new(&t);
+	TOY(t, world_new);
 	must(start(&v, &t, &config, &err), &err);
 	e.kind = EVENT_KIND_FREE;
 	variation_run(&v, &e, 100);
@@ -203,10 +200,9 @@ static void changes_wait_for_an_alloc(void)
 	e.kind = EVENT_KIND_ALLOC;
 	variation_run(&v, &e, 101);
 	check(v.nr_changes > 0);
-	toy_end(&t);
 }
 
-static void an_entry_moves_to_the_other_end(void)
+TEST(an_entry_moves_to_the_other_end)
 {
 	struct variation_config config = {.changes = {[VARY_MOVED] = 100}};
 	int to_end = 0, to_begin = 0;
@@ -214,9 +210,8 @@ static void an_entry_moves_to_the_other_end(void)
 	for (config.seed = 1; config.seed <= 2; config.seed++) {
 		struct variation v;
 		struct error err;
-		struct toy t;
 
-		toy_new(&t, "6.18", toy_small("MM"));
+		TOY(t, toy_new, "6.18", toy_small("MM"));
 		for (uint32_t pfn = 0; pfn < 6; pfn += 2)
 			toy_add_free(&t, pfn, 0, 'M');
 		must(start(&v, &t, &config, &err), &err);
@@ -232,12 +227,11 @@ static void an_entry_moves_to_the_other_end(void)
 			to_begin += t.m->frames[head].next == last;
 		}
 		check(v.nr_changes > 5);
-		toy_end(&t);
 	}
 	check(to_end > 3 && to_end == to_begin);
 }
 
-static void where_proc_alone_showed_the_lists_their_order_is_drawn(void)
+TEST(where_proc_alone_showed_the_lists_their_order_is_drawn)
 {
 	struct variation_config config = {.seed = 1, .changes = {0}};
 	char first[256];
@@ -246,9 +240,8 @@ static void where_proc_alone_showed_the_lists_their_order_is_drawn(void)
 	for (uint64_t seed = 1; seed < 20; seed++) {
 		struct variation v;
 		struct error err;
-		struct toy t;
 
-		toy_new(&t, "6.18", toy_small("MM"));
+		TOY(t, toy_new, "6.18", toy_small("MM"));
 		for (uint32_t pfn = 0; pfn < 16; pfn += 2)
 			toy_add_free(&t, pfn, 0, 'M');
 		t.zone->guessed = true;
@@ -258,21 +251,19 @@ static void where_proc_alone_showed_the_lists_their_order_is_drawn(void)
 		if (seed == 1)
 			strcpy(first, toy_list(&t, 0, 'M'));
 		differ += strcmp(first, toy_list(&t, 0, 'M')) != 0;
-		toy_end(&t);
 	}
 	check(differ >= 17);
 }
 
-static void an_alloc_takes_another_entry_at_the_rate_of_its_misses(void)
+TEST(an_alloc_takes_another_entry_at_the_rate_of_its_misses)
 {
 	enum { PAGES = 6, RATE = 50 };
 	struct variation_config config = {.seed = 2, .flips = {[FLIP_ALLOC] = FLIPS_PER / RATE}};
 	uint64_t changed = 0;
 	struct variation v;
 	struct error err;
-	struct toy t;
 
-	toy_new(&t, "6.18", toy_small("MM"));
+	TOY(t, toy_new, "6.18", toy_small("MM"));
 	toy_pcp(&t, 4, 16);
 	for (uint32_t pfn = 0; pfn < PAGES; pfn++)
 		toy_free_page(&t, pfn, 0);
@@ -298,38 +289,20 @@ static void an_alloc_takes_another_entry_at_the_rate_of_its_misses(void)
 	check(t.pcp->count == PAGES);
 	check(changed > ROWS / 2 / RATE * 8 / 10 && changed < ROWS / 2 / RATE * 12 / 10);
 	check(changed == v.flips.drawn[FLIP_ALLOC]);
-	toy_end(&t);
 }
 
-static void every_kind_of_change_has_a_name_and_a_number(void)
+TEST(every_kind_of_change_has_a_name_and_a_number)
 {
 	struct variation_config config = {.seed = 1, .changes = {[VARY_MOVED] = 1000}};
 	struct waiting e = request(1);
 	struct variation v;
 	struct error err;
-	struct toy t;
 	int nr = 0;
 
-	world_new(&t);
+	TOY(t, world_new);
 	must(start(&v, &t, &config, &err), &err);
 	variation_run(&v, &e, 5000);
 	for (; variation_name(nr); nr++)
 		check((variation_drawn(&v, nr) > 0) == !strcmp(variation_name(nr), "moved"));
 	check(nr == NR_VARIATION + 1 + NR_FLIP);
-	toy_end(&t);
-}
-
-int main(void)
-{
-	test(a_seed_always_gives_the_same_changes);
-	test(seeds_differ);
-	test(without_a_seed_nothing_changes);
-	test(changes_of_a_pair_of_seeds_are_mirrors);
-	test(an_entry_moves_to_the_other_end);
-	test(drains_and_refills_of_changes_are_not_counted);
-	test(changes_wait_for_an_alloc);
-	test(an_alloc_takes_another_entry_at_the_rate_of_its_misses);
-	test(every_kind_of_change_has_a_name_and_a_number);
-	test(where_proc_alone_showed_the_lists_their_order_is_drawn);
-	return check_done();
 }

@@ -90,7 +90,7 @@ static struct sums sums_of(struct queue *q, int zone)
 	return sums;
 }
 
-static void blocks_taken_and_blocks_given_back_have_different_costs(void)
+TEST(blocks_taken_and_blocks_given_back_have_different_costs)
 {
 	struct sums sums;
 	struct queue q;
@@ -108,7 +108,7 @@ static void blocks_taken_and_blocks_given_back_have_different_costs(void)
 	queue_free(&q);
 }
 
-static void a_request_that_comes_while_the_lock_is_held_waits(void)
+TEST(a_request_that_comes_while_the_lock_is_held_waits)
 {
 	struct sums sums;
 	struct queue q;
@@ -126,7 +126,7 @@ static void a_request_that_comes_while_the_lock_is_held_waits(void)
 	queue_free(&q);
 }
 
-static void a_cpu_does_not_wait_for_itself(void)
+TEST(a_cpu_does_not_wait_for_itself)
 {
 	struct sums sums;
 	struct queue q;
@@ -141,7 +141,7 @@ static void a_cpu_does_not_wait_for_itself(void)
 	queue_free(&q);
 }
 
-static void the_locks_of_two_zones_do_not_meet(void)
+TEST(the_locks_of_two_zones_do_not_meet)
 {
 	struct queue q;
 
@@ -152,7 +152,7 @@ static void the_locks_of_two_zones_do_not_meet(void)
 	queue_free(&q);
 }
 
-static void a_copy_of_the_cpus_comes_its_share_of_the_period_later(void)
+TEST(a_copy_of_the_cpus_comes_its_share_of_the_period_later)
 {
 	struct sums sums;
 	struct queue q;
@@ -168,7 +168,7 @@ static void a_copy_of_the_cpus_comes_its_share_of_the_period_later(void)
 	queue_free(&q);
 }
 
-static void more_requests_than_the_ring_holds_are_all_served(void)
+TEST(more_requests_than_the_ring_holds_are_all_served)
 {
 	enum { MANY = (1 << 16) + 100 };
 	struct queue q;
@@ -180,7 +180,7 @@ static void more_requests_than_the_ring_holds_are_all_served(void)
 	queue_free(&q);
 }
 
-static void the_histogram_has_every_request_in_the_bucket_of_its_wait(void)
+TEST(the_histogram_has_every_request_in_the_bucket_of_its_wait)
 {
 	const struct lock_wait_columns *c;
 	struct batch *batch;
@@ -198,16 +198,4 @@ static void the_histogram_has_every_request_in_the_bucket_of_its_wait(void)
 	check(c->upto_ns[1] == 3 && c->nr[1] == 1);
 	check(c->upto_ns[2] == 1023 && c->nr[2] == 1);
 	queue_free(&q);
-}
-
-int main(void)
-{
-	test(blocks_taken_and_blocks_given_back_have_different_costs);
-	test(a_request_that_comes_while_the_lock_is_held_waits);
-	test(a_cpu_does_not_wait_for_itself);
-	test(the_locks_of_two_zones_do_not_meet);
-	test(a_copy_of_the_cpus_comes_its_share_of_the_period_later);
-	test(more_requests_than_the_ring_holds_are_all_served);
-	test(the_histogram_has_every_request_in_the_bucket_of_its_wait);
-	return check_done();
 }

@@ -121,31 +121,12 @@ static void load_state(struct hindsight *h, const struct chunk *chunks, size_t n
 
 static void play(struct hindsight *h, const struct row *events, size_t nr)
 {
-	struct batch *batch = toy_rows(&event_table, nr);
-	struct event_columns *c = (struct event_columns *)batch->slots;
+	struct batch *batch = event_rows(events, nr);
 	struct arrow_rows rows;
 	struct error err;
 
-	for (size_t i = 0; i < nr; i++) {
-		c->ts[i] = 1000 * i;
-		c->cpu[i] = events[i].cpu;
-		c->pid[i] = events[i].task;
-		c->kind[i] = events[i].kind;
-		c->pfn[i] = events[i].pfn;
-		c->page_order[i] = events[i].order;
-		c->migratetype[i] = events[i].migratetype;
-		c->fallback_order[i] = events[i].fallback_order;
-		c->fallback_migratetype[i] = events[i].fallback_migratetype;
-		c->change_ownership[i] = events[i].owner;
-		set_valid(c->pfn_valid, i);
-		set_valid(c->page_order_valid, i);
-		set_valid(c->migratetype_valid, i);
-		set_valid(c->fallback_order_valid, i);
-		set_valid(c->fallback_migratetype_valid, i);
-		set_valid(c->change_ownership_valid, i);
-	}
 	arrow_rows_export(&rows, batch);
-	must(hindsight_preview(h, nr, &rows.schema, &rows.array, &err), &err);
+	must(hindsight_preview(h, batch->nr, &rows.schema, &rows.array, &err), &err);
 	must(hindsight_feed(h, &rows.schema, &rows.array, &err), &err);
 	must(hindsight_finish(h, &err), &err);
 	arrow_rows_release(&rows);
@@ -232,7 +213,7 @@ static bool same(const char *found, const char *expected)
 	return !strcmp(found, expected);
 }
 
-static void chunks_stand_in_the_order_in_which_they_left(void)
+TEST(chunks_stand_in_the_order_in_which_they_left)
 {
 	static const struct chunk chunks[] = {{512, 3, 0}, {528, 3, 0}, {544, 3, 0}, {560, 0, 0}};
 	static const struct row events[] = {
@@ -249,7 +230,7 @@ static void chunks_stand_in_the_order_in_which_they_left(void)
 }
 
 /* 513 is freed at row 1, drained at row 2 and merges with 512; then 528 is taken, behind 512. */
-static void a_chunk_that_merges_stood_behind_those_that_left_before(void)
+TEST(a_chunk_that_merges_stood_behind_those_that_left_before)
 {
 	static const struct chunk chunks[] = {{512, 0, 0}, {520, 0, 0}, {528, 0, 0}};
 	static const struct row events[] = {
@@ -267,7 +248,7 @@ static void a_chunk_that_merges_stood_behind_those_that_left_before(void)
  * 512 merges at row 2. When it was freed, 514 may have been free: then the free put 512 to the tail
  * of its list. 528 merges in the same way, but beside used pages.
  */
-static void a_chunk_whose_next_merge_was_near_stood_at_the_tail(void)
+TEST(a_chunk_whose_next_merge_was_near_stood_at_the_tail)
 {
 	static const struct chunk chunks[] = {
 		{512, 0, 0}, {514, 1, 0}, {520, 0, 0}, {528, 0, 0}, {536, 0, 0}};
@@ -283,7 +264,7 @@ static void a_chunk_whose_next_merge_was_near_stood_at_the_tail(void)
 	check(same(start.free, " M0:528 M0:520 M0:536 M0:512 M1:514"));
 }
 
-static void first_events_correct_the_snapshot(void)
+TEST(first_events_correct_the_snapshot)
 {
 	static const struct chunk chunks[] = {{512, 2, 0}};
 	static const struct row events[] = {
@@ -296,7 +277,7 @@ static void first_events_correct_the_snapshot(void)
 	check(start.coverage.contradictions == 2);
 }
 
-static void pcp_lists_begin_with_the_allocated_and_end_with_the_drained(void)
+TEST(pcp_lists_begin_with_the_allocated_and_end_with_the_drained)
 {
 	static const struct chunk chunks[] = {{512, 0, 0}};
 	static const struct row events[] = {
@@ -316,14 +297,15 @@ static void pcp_lists_begin_with_the_allocated_and_end_with_the_drained(void)
  * CPU 1 drains the PCPs of all CPUs: 8 pages of CPU 0, which a free shows for the first of them,
  * and then its own.
  */
-static void the_cpus_of_a_drain_of_all_are_found(void)
+TEST(the_cpus_of_a_drain_of_all_are_found)
 {
 	static const struct chunk chunks[] = {{512, 0, 0}};
 	static const struct row events[] = {
-		FREE(0, 600, 0),           ALLOC(1, 800, 0, MOVABLE), DRAIN(1, 701, 0, MOVABLE),
-		DRAIN(1, 702, 0, MOVABLE), DRAIN(1, 703, 0, MOVABLE), DRAIN(1, 704, 0, MOVABLE),
-		DRAIN(1, 705, 0, MOVABLE), DRAIN(1, 706, 0, MOVABLE), DRAIN(1, 707, 0, MOVABLE),
-		DRAIN(1, 708, 0, MOVABLE), DRAIN(1, 600, 0, MOVABLE), DRAIN(1, 801, 0, MOVABLE),
+		FREE(0, 600, 0),
+		ALLOC(1, 800, 0, MOVABLE),
+		DRAIN(1, 701, 0, MOVABLE, .run = 8, .step = 1),
+		DRAIN(1, 600, 0, MOVABLE),
+		DRAIN(1, 801, 0, MOVABLE),
 		DRAIN(1, 802, 0, MOVABLE),
 	};
 	struct start start = START("6.18", chunks, events);
@@ -334,7 +316,7 @@ static void the_cpus_of_a_drain_of_all_are_found(void)
 }
 
 /* A block that CPU 0 claims has no other event, since 6.10; so the drain of its page is its own. */
-static void the_page_of_a_fallback_is_on_the_pcp(void)
+TEST(the_page_of_a_fallback_is_on_the_pcp)
 {
 	static const struct chunk chunks[] = {{512, 3, 0}, {1024, 0, 0}};
 	static const struct row events[] = {
@@ -351,7 +333,7 @@ static void the_page_of_a_fallback_is_on_the_pcp(void)
 }
 
 /* CPU 1's own overflow, then a drain of all PCPs by another task there: it begins with CPU 0. */
-static void the_drains_of_two_tasks_are_two(void)
+TEST(the_drains_of_two_tasks_are_two)
 {
 	static const struct chunk chunks[] = {{512, 0, 0}};
 	static const struct row events[] = {
@@ -367,7 +349,7 @@ static void the_drains_of_two_tasks_are_two(void)
 }
 
 /* An overflow of CPU 0, as its first block shows, although 701 is on a list that seemed empty. */
-static void an_overflow_is_no_drain_of_all(void)
+TEST(an_overflow_is_no_drain_of_all)
 {
 	static const struct chunk chunks[] = {{512, 0, 0}, {1024, 0, 0}};
 	static const struct row events[] = {
@@ -386,7 +368,7 @@ static void an_overflow_is_no_drain_of_all(void)
 }
 
 /* The first list that a page was on has the type of the start; a claim changes it. */
-static void lists_show_the_types_of_pageblocks(void)
+TEST(lists_show_the_types_of_pageblocks)
 {
 	static const struct chunk chunks[] = {{512, 0, 0}, {1024, 9, 0}, {2048, 10, 0}};
 	static const struct row events[] = {
@@ -408,7 +390,7 @@ static void lists_show_the_types_of_pageblocks(void)
 }
 
 /* CPU 0 frees a page, which halves alloc_factor; then a list is empty and gets four batches. */
-static void the_first_refill_shows_the_alloc_factor(void)
+TEST(the_first_refill_shows_the_alloc_factor)
 {
 	static const struct chunk chunks[] = {{512, 4, 0}};
 	static const struct row first[] = {FREE(0, 600, 0), ALLOC(0, 600, 0, MOVABLE)};
@@ -483,7 +465,7 @@ static bool shows(const char *kernel, const struct script *s, const char *tuning
  * The first refill gets what fits into high. That is 20 pages, which each alloc_factor from 3 on
  * explains. When the PCP is nearly empty, a refill shows whether it was 3.
  */
-static void a_later_refill_shows_what_the_first_does_not(void)
+TEST(a_later_refill_shows_what_the_first_does_not)
 {
 	struct script s = {.pfn = 1024}, other;
 
@@ -502,7 +484,7 @@ static void a_later_refill_shows_what_the_first_does_not(void)
 }
 
 /* A free counts itself, then its overflow drains; an alloc before it halves what was counted. */
-static void the_first_overflow_shows_the_frees_before(void)
+TEST(the_first_overflow_shows_the_frees_before)
 {
 	struct script s = {.pfn = 700};
 
@@ -514,7 +496,7 @@ static void the_first_overflow_shows_the_frees_before(void)
 }
 
 /* The first drains a batch, so free_count was at most 3; of these, the second shows one. */
-static void overflows_show_free_count_together(void)
+TEST(overflows_show_free_count_together)
 {
 	struct script s = {.pfn = 700};
 	struct start start;
@@ -532,7 +514,7 @@ static void overflows_show_free_count_together(void)
 }
 
 /* A drain that leaves a batch shows only that free_count was not lower: its limit is likeliest. */
-static void a_limited_overflow_shows_the_least_free_count(void)
+TEST(a_limited_overflow_shows_the_least_free_count)
 {
 	struct script s = {.pfn = 700};
 
@@ -546,7 +528,7 @@ static void a_limited_overflow_shows_the_least_free_count(void)
 }
 
 /* Three pages are freed as a batch. Its first page is on the PCP when the overflow comes. */
-static void pages_of_a_batch_count_one_by_one(void)
+TEST(pages_of_a_batch_count_one_by_one)
 {
 	struct script s = {.pfn = 700};
 
@@ -562,7 +544,7 @@ static void pages_of_a_batch_count_one_by_one(void)
 }
 
 /* Up to 6.6 the PCP drains batch << free_factor. */
-static void the_first_overflow_shows_the_free_factor(void)
+TEST(the_first_overflow_shows_the_free_factor)
 {
 	struct script s = {.pfn = 700};
 
@@ -579,7 +561,7 @@ static void the_first_overflow_shows_the_free_factor(void)
 }
 
 /* CPU 1 is on another node than the zone: the second tick drains its PCP. */
-static void a_tick_that_drains_shows_the_ticks_left(void)
+TEST(a_tick_that_drains_shows_the_ticks_left)
 {
 	static const struct chunk chunks[] = {{512, 0, 0}};
 	static const struct row events[] = {
@@ -595,27 +577,4 @@ static void a_tick_that_drains_shows_the_ticks_left(void)
 	variant = (struct variant){.tick_at = 1, .nr_ticks = 2};
 	check(same(START("6.18", chunks, events).expire, " . ."));
 	variant = (struct variant){0};
-}
-
-int main(void)
-{
-	test(chunks_stand_in_the_order_in_which_they_left);
-	test(a_chunk_that_merges_stood_behind_those_that_left_before);
-	test(a_chunk_whose_next_merge_was_near_stood_at_the_tail);
-	test(first_events_correct_the_snapshot);
-	test(pcp_lists_begin_with_the_allocated_and_end_with_the_drained);
-	test(the_cpus_of_a_drain_of_all_are_found);
-	test(the_page_of_a_fallback_is_on_the_pcp);
-	test(the_drains_of_two_tasks_are_two);
-	test(an_overflow_is_no_drain_of_all);
-	test(lists_show_the_types_of_pageblocks);
-	test(the_first_refill_shows_the_alloc_factor);
-	test(a_later_refill_shows_what_the_first_does_not);
-	test(the_first_overflow_shows_the_frees_before);
-	test(overflows_show_free_count_together);
-	test(a_limited_overflow_shows_the_least_free_count);
-	test(pages_of_a_batch_count_one_by_one);
-	test(the_first_overflow_shows_the_free_factor);
-	test(a_tick_that_drains_shows_the_ticks_left);
-	return check_done();
 }

@@ -8,46 +8,39 @@
 
 #include <string.h>
 
-static void TV2_a_page_about_to_merge_goes_to_the_tail(void)
+TEST(TV2_a_page_about_to_merge_goes_to_the_tail)
 {
 	for_each_kernel(kernel, "2.6.32", "4.20", "5.0", "6.1.192", "6.12.117", "6.18")
 	{
 		bool tail = strcmp(*kernel, "2.6.32");
-		struct toy t;
 
-		toy_new(&t, *kernel, toy_small("MM"));
+		TOY(t, toy_new, *kernel, toy_small("MM"));
 		toy_add_free(&t, 2, 1, 'M');
 		toy_add_free(&t, 20, 0, 'M');
 		toy_free_one(&t, 0, 0, 'M');
 		toy_free_one(&t, 24, 0, 'M');
 		check_text(toy_list(&t, 0, 'M'), tail ? "24 20 0" : "24 0 20");
-		toy_end(&t);
 	}
 }
 
-static void TV2_single_frees_merge_to_the_top(void)
+TEST(TV2_single_frees_merge_to_the_top)
 {
 	for_each_kernel(kernel, "2.6.32", "4.20", "5.0", "6.1.192", "6.18")
 	{
-		struct toy t;
-
-		toy_new(&t, *kernel, toy_small("MM"));
+		TOY(t, toy_new, *kernel, toy_small("MM"));
 		toy_add_free(&t, 8, 3, 'M');
 		for (uint32_t pfn = 0; pfn < 8; pfn++)
 			toy_free_one(&t, pfn, 0, 'M');
 		check_text(toy_list(&t, 4, 'M'), "0");
 		check(t.zone->nr_free_pages == 16);
-		toy_end(&t);
 	}
 }
 
-static void TV2_a_split_keeps_the_lower_half(void)
+TEST(TV2_a_split_keeps_the_lower_half)
 {
 	for_each_kernel(kernel, "4.20", "6.1.192", "6.18")
 	{
-		struct toy t;
-
-		toy_new(&t, *kernel, toy_small("MM"));
+		TOY(t, toy_new, *kernel, toy_small("MM"));
 		toy_add_free(&t, 0, 5, 'M');
 		for (uint32_t pfn = 0; pfn < 6; pfn += 2) {
 			check(buddy_take_smallest(t.m, t.zone, 1, MIGRATETYPE_MOVABLE) == pfn);
@@ -56,20 +49,17 @@ static void TV2_a_split_keeps_the_lower_half(void)
 		check_text(toy_list(&t, 1, 'M'), "6");
 		check_text(toy_list(&t, 3, 'M'), "8");
 		check_text(toy_list(&t, 4, 'M'), "16");
-		toy_end(&t);
 	}
 }
 
-static void the_type_that_a_page_is_freed_to_decides_on_merges(void)
+TEST(the_type_that_a_page_is_freed_to_decides_on_merges)
 {
 	static const struct {
 		const char *kernel, *merged;
 	} cases[] = {{"5.19", "0"}, {"6.8", "0"}, {"6.18", ""}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new(&t, cases[i].kernel, toy_small("UM"));
+		TOY(t, toy_new, cases[i].kernel, toy_small("UM"));
 		toy_pcp(&t, 1, 100);
 		toy_add_free(&t, 0, 4, 'U');
 		/* A THP waits in the PCP while its block becomes HIGHATOMIC. */
@@ -78,11 +68,10 @@ static void the_type_that_a_page_is_freed_to_decides_on_merges(void)
 		set_block_type(t.m, 16, 0, MIGRATETYPE_HIGHATOMIC);
 		toy_drain(&t);
 		check_text(toy_list(&t, 5, 'M'), cases[i].merged);
-		toy_free(&t);
 	}
 }
 
-static void a_small_movable_chunk_is_captured_for_movable_requests_since_6_12(void)
+TEST(a_small_movable_chunk_is_captured_for_movable_requests_since_6_12)
 {
 	static const struct {
 		const char *kernel;
@@ -100,25 +89,13 @@ static void a_small_movable_chunk_is_captured_for_movable_requests_since_6_12(vo
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
 		struct capture capture = {
 			.order = cases[i].order, .migratetype = cases[i].wanted, .frame = NO_FRAME};
 
-		toy_new(&t, cases[i].kernel, toy_small(cases[i].freed == 'M' ? "MM" : "UU"));
+		TOY(t, toy_new, cases[i].kernel, toy_small(cases[i].freed == 'M' ? "MM" : "UU"));
 		capture.zone = t.zone;
 		t.capture = &capture;
 		toy_free_one(&t, 0, cases[i].order, (char)cases[i].freed);
 		check((capture.frame == 0) == cases[i].captured);
-		toy_free(&t);
 	}
-}
-
-int main(void)
-{
-	test(TV2_a_page_about_to_merge_goes_to_the_tail);
-	test(TV2_single_frees_merge_to_the_top);
-	test(TV2_a_split_keeps_the_lower_half);
-	test(the_type_that_a_page_is_freed_to_decides_on_merges);
-	test(a_small_movable_chunk_is_captured_for_movable_requests_since_6_12);
-	return check_done();
 }

@@ -28,7 +28,7 @@ static void unmovable_into_movable_block(struct toy *t, const char *kernel, int 
 	toy_alloc(t, 0, 'U');
 }
 
-static void TV3_half_a_block_of_alike_pages_is_claimed(void)
+TEST(TV3_half_a_block_of_alike_pages_is_claimed)
 {
 	struct toy t;
 
@@ -54,7 +54,7 @@ static void TV3_half_a_block_of_alike_pages_is_claimed(void)
 	}
 }
 
-static void TV3_fewer_alike_pages_are_not(void)
+TEST(TV3_fewer_alike_pages_are_not)
 {
 	struct toy t;
 
@@ -78,14 +78,13 @@ static void TV3_fewer_alike_pages_are_not(void)
 	}
 }
 
-static void TV4_movable_requests_mix_in_the_smallest_chunk(void)
+TEST(TV4_movable_requests_mix_in_the_smallest_chunk)
 {
 	for_each_kernel(kernel, "4.20", "5.10", "6.1.192", "6.12.117", "6.18")
 	{
 		bool moves = moves_first(*kernel);
-		struct toy t;
 
-		toy_new(&t, *kernel, toy_small("RU"));
+		TOY(t, toy_new, *kernel, toy_small("RU"));
 		toy_pcp(&t, 2, 8);
 		toy_add_free(&t, 0, 1, 'R');
 		toy_add_free(&t, 16, 0, 'U');
@@ -96,17 +95,14 @@ static void TV4_movable_requests_mix_in_the_smallest_chunk(void)
 				 : "x(16,0,0,M,U,0) x(0,0,1,M,R,0) a(16)");
 		check_text(toy_list(&t, 0, moves ? 'M' : 'R'), "1");
 		check_text(toy_list(&t, 1, 'U'), "20");
-		toy_end(&t);
 	}
 }
 
-static void TV5_a_chunk_of_several_blocks_changes_owner_whole(void)
+TEST(TV5_a_chunk_of_several_blocks_changes_owner_whole)
 {
 	for_each_kernel(kernel, "4.20", "5.10", "6.1.192", "6.12.117", "6.18")
 	{
-		struct toy t;
-
-		toy_new(&t, *kernel, toy_small("MMMM"));
+		TOY(t, toy_new, *kernel, toy_small("MMMM"));
 		toy_pcp(&t, 2, 8);
 		toy_add_free(&t, 0, 4, 'M');
 		toy_add_free(&t, 32, 5, 'M');
@@ -121,18 +117,16 @@ static void TV5_a_chunk_of_several_blocks_changes_owner_whole(void)
 		check_text(toy_list(&t, 3, 'U'), "40");
 		check_text(toy_list(&t, 4, 'U'), "48");
 		check_text(toy_list(&t, 4, 'M'), "0");
-		toy_end(&t);
 	}
 }
 
-static void TV11_movable_requests_steal_page_by_page(void)
+TEST(TV11_movable_requests_steal_page_by_page)
 {
 	for_each_kernel(kernel, "6.1.192", "6.12.117", "6.18")
 	{
 		bool moves = moves_first(*kernel);
-		struct toy t;
 
-		toy_new(&t, *kernel, toy_small("UUMM"));
+		TOY(t, toy_new, *kernel, toy_small("UUMM"));
 		toy_pcp(&t, 4, 8);
 		toy_add_free(&t, 3, 0, 'U');
 		toy_add_free(&t, 5, 0, 'U');
@@ -148,11 +142,10 @@ static void TV11_movable_requests_steal_page_by_page(void)
 				   "x(8,0,1,M,U,0) a(3)");
 		check(t.pcp->counters.boost_asks == (moves ? 4 : 0));
 		check_text(toy_list(&t, 0, moves ? 'M' : 'U'), "9");
-		toy_end(&t);
 	}
 }
 
-static void at_the_start_of_a_zone_a_fallback_counts_the_pageblock_from_the_chunk_on(void)
+TEST(at_the_start_of_a_zone_a_fallback_counts_the_pageblock_from_the_chunk_on)
 {
 	static const struct zone_spec zone = {
 		.type = ZONE_DMA32, .start_pfn = 4, .spanned = 28, .present = 28, .managed = 28};
@@ -162,9 +155,8 @@ static void at_the_start_of_a_zone_a_fallback_counts_the_pageblock_from_the_chun
 	for_each_kernel(kernel, "2.6.33", "4.20", "5.10", "6.8")
 	{
 		bool old = !strcmp(*kernel, "2.6.33");
-		struct toy t;
 
-		toy_new_machine(&t, *kernel, &machine, &zone, 1);
+		TOY(t, toy_new_machine, *kernel, &machine, &zone, 1);
 		toy_pcp(&t, 1, 8);
 		toy_movable(&t, 4, 0);
 		toy_add_free(&t, 5, 0, 'M');
@@ -175,12 +167,11 @@ static void at_the_start_of_a_zone_a_fallback_counts_the_pageblock_from_the_chun
 		check_text(toy_list(&t, 0, 'M'), "5");
 		check_text(toy_list(&t, 1, 'M'), "8");
 		check_text(toy_blocks(&t), old ? "MM" : "UM");
-		toy_end(&t);
 	}
 }
 
 /* __rmqueue_fallback of 5.10 looks for pageblocks, also for a request of two of them. */
-static void with_nofragment_5_10_claims_pageblocks_too_small_for_the_request(void)
+TEST(with_nofragment_5_10_claims_pageblocks_too_small_for_the_request)
 {
 	static const struct {
 		const char *kernel, *events, *blocks;
@@ -191,27 +182,12 @@ static void with_nofragment_5_10_claims_pageblocks_too_small_for_the_request(voi
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new_under(&t, cases[i].kernel, "nofragment:mode=always", toy_small("MMMM"));
+		TOY(t, toy_new_under, cases[i].kernel, "nofragment:mode=always", toy_small("MMMM"));
 		toy_add_free(&t, 0, 4, 'M');
 		toy_add_free(&t, 32, 4, 'M');
 		t.gfp_flags = GFP_DIRECT_RECLAIM;
 		toy_alloc(&t, 5, 'U');
 		check_text(toy_events(&t), cases[i].events);
 		check_text(toy_blocks(&t), cases[i].blocks);
-		toy_end(&t);
 	}
-}
-
-int main(void)
-{
-	test(TV3_half_a_block_of_alike_pages_is_claimed);
-	test(TV3_fewer_alike_pages_are_not);
-	test(TV4_movable_requests_mix_in_the_smallest_chunk);
-	test(TV5_a_chunk_of_several_blocks_changes_owner_whole);
-	test(TV11_movable_requests_steal_page_by_page);
-	test(at_the_start_of_a_zone_a_fallback_counts_the_pageblock_from_the_chunk_on);
-	test(with_nofragment_5_10_claims_pageblocks_too_small_for_the_request);
-	return check_done();
 }

@@ -18,7 +18,7 @@ static struct flips always(const uint64_t *at, enum flip_kind kind)
 	return flips;
 }
 
-static void a_draw_depends_on_its_decision_only(void)
+TEST(a_draw_depends_on_its_decision_only)
 {
 	uint64_t at = 0;
 	struct flips one = {.seed = 5, .at = &at, .row = UINT64_MAX}, other = one;
@@ -44,7 +44,7 @@ static void a_draw_depends_on_its_decision_only(void)
 	check(drawn > 100 && drawn < 300);
 }
 
-static void the_rate_is_met_and_seeds_differ(void)
+TEST(the_rate_is_met_and_seeds_differ)
 {
 	static const uint32_t rates[] = {0, FLIPS_PER / 1000, FLIPS_PER / 50, FLIPS_PER};
 	uint64_t at;
@@ -72,13 +72,12 @@ static void the_rate_is_met_and_seeds_differ(void)
 	check(differ > 10000);
 }
 
-static void a_page_comes_from_the_other_end_of_a_free_list(void)
+TEST(a_page_comes_from_the_other_end_of_a_free_list)
 {
 	uint64_t at = 0;
 	struct flips flips = always(&at, FLIP_ZONE_LOCKED);
-	struct toy t;
 
-	toy_new(&t, "6.18", toy_small("MM"));
+	TOY(t, toy_new, "6.18", toy_small("MM"));
 	toy_pcp(&t, 1, 8);
 	toy_add_free(&t, 0, 0, 'M');
 	toy_add_free(&t, 2, 0, 'M');
@@ -89,10 +88,9 @@ static void a_page_comes_from_the_other_end_of_a_free_list(void)
 	/* The last page has no other end. */
 	check(toy_alloc(&t, 0, 'M') == 0);
 	check(flips.drawn[FLIP_ZONE_LOCKED] == 2);
-	toy_end(&t);
 }
 
-static void a_refill_is_a_step_larger_or_smaller_where_the_row_adapts_it(void)
+TEST(a_refill_is_a_step_larger_or_smaller_where_the_row_adapts_it)
 {
 	static const struct {
 		const char *kernel;
@@ -109,9 +107,8 @@ static void a_refill_is_a_step_larger_or_smaller_where_the_row_adapts_it(void)
 
 		for (uint64_t at = 0; at < 50; at++) {
 			struct flips flips = always(&at, FLIP_REFILL_SIZE);
-			struct toy t;
 
-			toy_new(&t, cases[i].kernel, toy_small("MMMM"));
+			TOY(t, toy_new, cases[i].kernel, toy_small("MMMM"));
 			toy_pcp(&t, 2, 40);
 			for (uint32_t pfn = 0; pfn < 64; pfn += 16)
 				toy_add_free(&t, pfn, 4, 'M');
@@ -123,19 +120,17 @@ static void a_refill_is_a_step_larger_or_smaller_where_the_row_adapts_it(void)
 			check(t.pcp->count == cases[i].counts[0] ||
 			      t.pcp->count == cases[i].counts[1]);
 			check(flips.drawn[FLIP_REFILL_SIZE] == (uint64_t)!i);
-			toy_end(&t);
 		}
 		check(seen[0] && seen[1]);
 	}
 }
 
-static void a_drain_takes_the_entry_above_the_last_one(void)
+TEST(a_drain_takes_the_entry_above_the_last_one)
 {
 	uint64_t at = 0;
 	struct flips flips = always(&at, FLIP_DRAIN);
-	struct toy t;
 
-	toy_new(&t, "6.18", toy_small("MM"));
+	TOY(t, toy_new, "6.18", toy_small("MM"));
 	toy_pcp(&t, 2, 8);
 	for (uint32_t pfn = 0; pfn < 6; pfn += 2)
 		toy_free_page(&t, pfn, 0);
@@ -144,10 +139,9 @@ static void a_drain_takes_the_entry_above_the_last_one(void)
 	pcp_drain_piece(t.m, t.zone, t.pcp, 3);
 	check_text(toy_events(&t), "d(2,M) d(4,M) d(0,M)");
 	check(flips.drawn[FLIP_DRAIN] == 2);
-	toy_end(&t);
 }
 
-static void a_drain_is_one_page_larger_or_smaller_where_the_row_adapts_it(void)
+TEST(a_drain_is_one_page_larger_or_smaller_where_the_row_adapts_it)
 {
 	for_each_kernel(kernel, "6.18", "6.1.192", "5.10")
 	{
@@ -156,10 +150,9 @@ static void a_drain_is_one_page_larger_or_smaller_where_the_row_adapts_it(void)
 
 		for (uint64_t at = 0; at < 50; at++) {
 			struct flips flips = always(&at, FLIP_DRAIN_SIZE);
-			struct toy t;
 			int left;
 
-			toy_new(&t, *kernel, toy_small("MM"));
+			TOY(t, toy_new, *kernel, toy_small("MM"));
 			toy_pcp(&t, 2, 4);
 			t.m->flips = &flips;
 			for (uint32_t pfn = 0; pfn < 8; pfn += 2)
@@ -168,19 +161,17 @@ static void a_drain_is_one_page_larger_or_smaller_where_the_row_adapts_it(void)
 			check(left >= 1 && left <= 3);
 			sizes[4 - left]++;
 			check((flips.drawn[FLIP_DRAIN_SIZE] == 1) == adapts);
-			toy_end(&t);
 		}
 		check(adapts ? sizes[1] && !sizes[2] && sizes[3] : sizes[2] == 50);
 	}
 }
 
-static void a_fallback_takes_the_other_end_of_the_list(void)
+TEST(a_fallback_takes_the_other_end_of_the_list)
 {
 	uint64_t at = 0;
 	struct flips flips = always(&at, FLIP_EXTFRAG);
-	struct toy t;
 
-	toy_new(&t, "6.18", toy_small("UUMM"));
+	TOY(t, toy_new, "6.18", toy_small("UUMM"));
 	toy_pcp(&t, 1, 8);
 	toy_add_free(&t, 0, 0, 'U');
 	toy_add_free(&t, 18, 0, 'U');
@@ -188,14 +179,13 @@ static void a_fallback_takes_the_other_end_of_the_list(void)
 	check(toy_alloc(&t, 0, 'M') == 18);
 	check_text(toy_events(&t), "x(18,0,0,M,U,0) a(18)");
 	check(flips.drawn[FLIP_EXTFRAG] == 1);
-	toy_end(&t);
 }
 
 /*
  * A MOVABLE request claims a pageblock of 16 pages if 8 of them are free or movable. Here 4 are
  * free.
  */
-static void a_claim_is_made_otherwise_if_old_pages_leave_it_open(void)
+TEST(a_claim_is_made_otherwise_if_old_pages_leave_it_open)
 {
 	static const struct {
 		int movable, lru; /* of 12 old pages */
@@ -211,9 +201,8 @@ static void a_claim_is_made_otherwise_if_old_pages_leave_it_open(void)
 		uint64_t at = 0;
 		struct flips flips = always(&at, FLIP_EXTFRAG);
 		struct pageblock *block;
-		struct toy t;
 
-		toy_new(&t, "6.18", toy_small("UM"));
+		TOY(t, toy_new, "6.18", toy_small("UM"));
 		toy_pcp(&t, 1, 8);
 		toy_add_free(&t, 0, 2, 'U');
 		block = frame_block(t.m, 0);
@@ -223,19 +212,5 @@ static void a_claim_is_made_otherwise_if_old_pages_leave_it_open(void)
 		check(toy_alloc(&t, 2, 'M') == 0);
 		check_text(toy_blocks(&t), cases[i].claims ? "MM" : "UM");
 		check(flips.drawn[FLIP_EXTFRAG] == cases[i].drawn);
-		toy_end(&t);
 	}
-}
-
-int main(void)
-{
-	test(a_draw_depends_on_its_decision_only);
-	test(the_rate_is_met_and_seeds_differ);
-	test(a_page_comes_from_the_other_end_of_a_free_list);
-	test(a_refill_is_a_step_larger_or_smaller_where_the_row_adapts_it);
-	test(a_drain_takes_the_entry_above_the_last_one);
-	test(a_drain_is_one_page_larger_or_smaller_where_the_row_adapts_it);
-	test(a_fallback_takes_the_other_end_of_the_list);
-	test(a_claim_is_made_otherwise_if_old_pages_leave_it_open);
-	return check_done();
 }

@@ -6,7 +6,7 @@
 #include "model/fragmentation.h"
 
 /* With proactiveness 20, compaction starts above a score of 90 and ends at 80. */
-static void the_score_marks_of_proactive_compaction_are_those_of_the_kernel(void)
+TEST(the_score_marks_of_proactive_compaction_are_those_of_the_kernel)
 {
 	static const struct {
 		const char *kernel;
@@ -29,12 +29,11 @@ static void the_score_marks_of_proactive_compaction_are_those_of_the_kernel(void
 }
 
 /* Free blocks by order, and the indices that Linux 6.18 printed for them. */
-static void indices_are_those_that_the_kernel_printed(void)
+TEST(indices_are_those_that_the_kernel_printed)
 {
 	static const uint32_t blocks[] = {111, 22, 801, 190, 346, 67, 42, 118, 11, 0, 0};
-	struct reclaim_machine w;
 
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	reclaim_machine_start(&w);
 	for (int order = 0; order <= 10; order++)
 		normal_zone(&w)->nr_free[order][MIGRATETYPE_MOVABLE] = blocks[order];
@@ -46,10 +45,9 @@ static void indices_are_those_that_the_kernel_printed(void)
 	      (int)(NORMAL_PAGES * 100ull / (NORMAL_PAGES + DMA_PAGES + 1)));
 	for (int order = 0; order <= 10; order++)
 		normal_zone(&w)->nr_free[order][MIGRATETYPE_MOVABLE] = 0;
-	reclaim_machine_free(&w);
 }
 
-static void the_gap_of_compaction_is_at_most_32_pages_since_7_2(void)
+TEST(the_gap_of_compaction_is_at_most_32_pages_since_7_2)
 {
 	static const struct {
 		const char *kernel;
@@ -59,15 +57,12 @@ static void the_gap_of_compaction_is_at_most_32_pages_since_7_2(void)
 		     {"7.3", 9, 32},    {"7.2", 3, 16},   {"7.2", 4, 32}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new(&t, cases[i].kernel, toy_small("MM"));
+		TOY(t, toy_new, cases[i].kernel, toy_small("MM"));
 		check(compact_gap(t.m, cases[i].order) == cases[i].gap);
-		toy_free(&t);
 	}
 }
 
-static void in_5_10_the_score_of_a_zone_counts_by_its_share_of_the_node(void)
+TEST(in_5_10_the_score_of_a_zone_counts_by_its_share_of_the_node)
 {
 	static const struct zone_spec zones[] = {
 		{.type = ZONE_DMA32, .spanned = 32, .present = 32, .managed = 32},
@@ -80,22 +75,10 @@ static void in_5_10_the_score_of_a_zone_counts_by_its_share_of_the_node(void)
 	} cases[] = {{"5.10", 24}, {"5.14", 100}, {"7.3", 100}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new_machine(&t, cases[i].kernel, &machine, zones, 2);
+		TOY(t, toy_new_machine, cases[i].kernel, &machine, zones, 2);
 		toy_add_free(&t, 0, 2, 'M');
 		/* 32 * 100 / (128 + 1) */
 		check(proactive_score_zone(t.m, &t.m->zones[0]) == cases[i].score);
 		check(fragmentation_score_zone(t.m, &t.m->zones[0]) == 100);
-		toy_free(&t);
 	}
-}
-
-int main(void)
-{
-	test(the_score_marks_of_proactive_compaction_are_those_of_the_kernel);
-	test(indices_are_those_that_the_kernel_printed);
-	test(the_gap_of_compaction_is_at_most_32_pages_since_7_2);
-	test(in_5_10_the_score_of_a_zone_counts_by_its_share_of_the_node);
-	return check_done();
 }

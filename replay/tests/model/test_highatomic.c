@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-static void pages_of_the_atomic_reserve_have_their_zone_locked(void)
+TEST(pages_of_the_atomic_reserve_have_their_zone_locked)
 {
 	static const struct {
 		const char *kernel, *events;
@@ -22,18 +22,15 @@ static void pages_of_the_atomic_reserve_have_their_zone_locked(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new(&t, cases[i].kernel, (struct toy_geometry){5, 6, "H", ZONE_DMA32});
+		TOY(t, toy_new, cases[i].kernel, (struct toy_geometry){5, 6, "H", ZONE_DMA32});
 		toy_add_free(&t, 0, 4, 'H');
 		t.gfp_flags = GFP_HIGH | GFP_ATOMIC | GFP_KSWAPD_RECLAIM;
 		toy_alloc(&t, 4, 'U');
 		check_text(toy_events(&t), cases[i].events);
-		toy_end(&t);
 	}
 }
 
-static void an_atomic_high_order_request_below_low_reserves_its_block(void)
+TEST(an_atomic_high_order_request_below_low_reserves_its_block)
 {
 	static const struct {
 		const char *kernel, *blocks;
@@ -46,9 +43,7 @@ static void an_atomic_high_order_request_below_low_reserves_its_block(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new(&t, cases[i].kernel, toy_small("UUUU"));
+		TOY(t, toy_new, cases[i].kernel, toy_small("UUUU"));
 		toy_pcp(&t, 1, 8);
 		toy_add_free(&t, 0, 4, 'U');
 		t.zone->wmark[WMARK_HIGH] = 200;
@@ -64,11 +59,10 @@ static void an_atomic_high_order_request_below_low_reserves_its_block(void)
 		check(toy_alloc(&t, 3, 'U') == 8);
 		check_text(toy_blocks(&t), "UUUU");
 		check(t.zone->nr_reserved_highatomic == 0);
-		toy_end(&t);
 	}
 }
 
-static void before_6_15_a_request_that_cannot_sleep_may_take_the_atomic_reserve(void)
+TEST(before_6_15_a_request_that_cannot_sleep_may_take_the_atomic_reserve)
 {
 	static const struct {
 		const char *kernel;
@@ -81,9 +75,8 @@ static void before_6_15_a_request_that_cannot_sleep_may_take_the_atomic_reserve(
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct request rq = {.gfp_flags = GFP_KSWAPD_RECLAIM, .order = 4};
-		struct toy t;
 
-		toy_new(&t, cases[i].kernel, (struct toy_geometry){5, 6, "HU", ZONE_DMA32});
+		TOY(t, toy_new, cases[i].kernel, (struct toy_geometry){5, 6, "HU", ZONE_DMA32});
 		toy_add_free(&t, 0, 4, 'H');
 		toy_add_free(&t, 32, 3, 'U');
 		rq.class_zone = ZONE_NORMAL;
@@ -91,12 +84,11 @@ static void before_6_15_a_request_that_cannot_sleep_may_take_the_atomic_reserve(
 		/* A request without the right gets the page only because the record granted it. */
 		check_text(toy_events(&t), "zl(0,4,H)");
 		check(t.pcp->counters.below_min == (cases[i].pfn != 0));
-		toy_end(&t);
 	}
 }
 
 /* The last events of a refill of 15 entries of order 2. */
-static void TVD_the_right_to_the_reserve_goes_past_an_empty_pcp(void)
+TEST(TVD_the_right_to_the_reserve_goes_past_an_empty_pcp)
 {
 	static const struct {
 		const char *kernel, *first, *list, *slow, *blocks;
@@ -114,10 +106,9 @@ static void TVD_the_right_to_the_reserve_goes_past_an_empty_pcp(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		for (int slow = 0; slow < 2; slow++) {
 			const char *wanted = slow ? cases[i].slow : cases[i].first, *events;
-			struct toy t;
 
-			toy_new(&t, cases[i].kernel,
-				(struct toy_geometry){9, 10, "UU", ZONE_DMA32});
+			TOY(t, toy_new, cases[i].kernel,
+			    (struct toy_geometry){9, 10, "UU", ZONE_DMA32});
 			t.zone->managed = 102400;
 			toy_pcp(&t, 63, 378);
 			toy_add_free(&t, 0, 10, 'U');
@@ -136,21 +127,18 @@ static void TVD_the_right_to_the_reserve_goes_past_an_empty_pcp(void)
 				check_text(toy_list(&t, 2, slow ? 'H' : 'U'), "4");
 				check_text(toy_list(&t, 3, slow ? 'H' : 'U'), "8");
 			}
-			toy_end(&t);
 		}
 	}
 }
 
-static void a_pcp_page_of_an_atomic_request_reserves_no_block_since_7_1(void)
+TEST(a_pcp_page_of_an_atomic_request_reserves_no_block_since_7_1)
 {
 	static const struct {
 		const char *kernel, *blocks;
 	} cases[] = {{"6.18", "HU"}, {"7.0", "HU"}, {"7.1", "UU"}, {"7.3", "UU"}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new(&t, cases[i].kernel, (struct toy_geometry){9, 10, "UU", ZONE_DMA32});
+		TOY(t, toy_new, cases[i].kernel, (struct toy_geometry){9, 10, "UU", ZONE_DMA32});
 		t.zone->managed = 102400;
 		toy_pcp(&t, 63, 378);
 		toy_free_page(&t, 8, 2);
@@ -159,11 +147,10 @@ static void a_pcp_page_of_an_atomic_request_reserves_no_block_since_7_1(void)
 		t.gfp_flags = GFP_HIGH | GFP_KSWAPD_RECLAIM;
 		check(toy_alloc(&t, 2, 'U') == 8);
 		check_text(toy_blocks(&t), cases[i].blocks);
-		toy_end(&t);
 	}
 }
 
-static void the_first_scan_takes_from_the_reserve_since_7_3(void)
+TEST(the_first_scan_takes_from_the_reserve_since_7_3)
 {
 	static const struct {
 		const char *kernel, *events;
@@ -174,11 +161,9 @@ static void the_first_scan_takes_from_the_reserve_since_7_3(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
 		/* All free pages are of the reserve: they count only for a request with the right.
 		 */
-		toy_new(&t, cases[i].kernel, (struct toy_geometry){9, 10, "HU", ZONE_DMA32});
+		TOY(t, toy_new, cases[i].kernel, (struct toy_geometry){9, 10, "HU", ZONE_DMA32});
 		toy_pcp(&t, 63, 378);
 		toy_add_free(&t, 0, 4, 'H');
 		t.gfp_flags = GFP_HIGH | GFP_KSWAPD_RECLAIM;
@@ -189,11 +174,10 @@ static void the_first_scan_takes_from_the_reserve_since_7_3(void)
 		toy_add_free(&t, 512, 4, 'U');
 		t.gfp_flags = GFP_HIGH | GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM;
 		check(toy_alloc(&t, 2, 'U') == 512);
-		toy_end(&t);
 	}
 }
 
-static void a_chunk_above_pageblock_order_is_reserved_whole_since_6_10(void)
+TEST(a_chunk_above_pageblock_order_is_reserved_whole_since_6_10)
 {
 	static const struct {
 		const char *kernel, *reserved, *returned;
@@ -205,9 +189,7 @@ static void a_chunk_above_pageblock_order_is_reserved_whole_since_6_10(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new(&t, cases[i].kernel, toy_small("UUUU"));
+		TOY(t, toy_new, cases[i].kernel, toy_small("UUUU"));
 		t.zone->managed = 3200;
 		t.zone->wmark[WMARK_LOW] = t.zone->wmark[WMARK_HIGH] = 100;
 		toy_add_free(&t, 0, 5, 'U');
@@ -220,11 +202,10 @@ static void a_chunk_above_pageblock_order_is_reserved_whole_since_6_10(void)
 		check(toy_alloc(&t, 5, 'U') == 0);
 		check_text(toy_blocks(&t), cases[i].returned);
 		check(t.zone->nr_reserved_highatomic == 0);
-		toy_end(&t);
 	}
 }
 
-static void before_6_10_a_chunk_of_two_atomic_blocks_is_returned_with_its_first(void)
+TEST(before_6_10_a_chunk_of_two_atomic_blocks_is_returned_with_its_first)
 {
 	static const struct {
 		const char *kernel, *blocks;
@@ -237,9 +218,7 @@ static void before_6_10_a_chunk_of_two_atomic_blocks_is_returned_with_its_first(
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new(&t, cases[i].kernel, toy_small("HHMM"));
+		TOY(t, toy_new, cases[i].kernel, toy_small("HHMM"));
 		toy_add_free(&t, 0, 5, 'H');
 		t.zone->nr_reserved_highatomic = 32;
 		t.gfp_flags = GFP_DIRECT_RECLAIM;
@@ -247,20 +226,18 @@ static void before_6_10_a_chunk_of_two_atomic_blocks_is_returned_with_its_first(
 		check_text(toy_list(&t, 4, 'U'), "16");
 		check_text(toy_blocks(&t), cases[i].blocks);
 		check(t.zone->nr_reserved_highatomic == cases[i].reserved);
-		toy_free(&t);
 	}
 }
 
-static void zones_a_request_may_not_use_keep_their_atomic_reserve(void)
+TEST(zones_a_request_may_not_use_keep_their_atomic_reserve)
 {
 	static const struct zone_spec zones[] = {
 		{.type = ZONE_DMA32, .spanned = 32, .present = 32, .managed = 32},
 		{.type = ZONE_NORMAL, .start_pfn = 32, .spanned = 32, .present = 32, .managed = 32},
 	};
 	const struct machine machine = toy_machine(4, 5);
-	struct toy t;
 
-	toy_new_machine(&t, "6.18", &machine, zones, 2);
+	TOY(t, toy_new_machine, "6.18", &machine, zones, 2);
 	set_block_type(t.m, 32, 0, MIGRATETYPE_HIGHATOMIC);
 	t.zone = &t.m->zones[1];
 	toy_add_free(&t, 32, 3, 'H');
@@ -269,10 +246,9 @@ static void zones_a_request_may_not_use_keep_their_atomic_reserve(void)
 	check_text(toy_blocks(&t), "MMHM");
 	t.gfp_flags = GFP_DIRECT_RECLAIM;
 	check(toy_alloc(&t, 3, 'U') == 32);
-	toy_end(&t);
 }
 
-static void a_block_across_the_edge_of_a_zone_stays_atomic_since_6_10(void)
+TEST(a_block_across_the_edge_of_a_zone_stays_atomic_since_6_10)
 {
 	static const struct zone_spec zone = {
 		.type = ZONE_DMA32, .spanned = 24, .present = 24, .managed = 24};
@@ -282,30 +258,12 @@ static void a_block_across_the_edge_of_a_zone_stays_atomic_since_6_10(void)
 	const struct machine machine = toy_machine(4, 5);
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new_machine(&t, cases[i].kernel, &machine, &zone, 1);
+		TOY(t, toy_new_machine, cases[i].kernel, &machine, &zone, 1);
 		set_block_type(t.m, 16, 0, MIGRATETYPE_HIGHATOMIC);
 		toy_add_free(&t, 16, 2, 'H');
 		t.gfp_flags = GFP_DIRECT_RECLAIM;
 		check(toy_alloc(&t, 2, 'U') == UINT64_MAX);
 		check_text(toy_blocks(&t), cases[i].blocks);
 		check_text(toy_list(&t, 2, 'H'), "16");
-		toy_end(&t);
 	}
-}
-
-int main(void)
-{
-	test(pages_of_the_atomic_reserve_have_their_zone_locked);
-	test(an_atomic_high_order_request_below_low_reserves_its_block);
-	test(before_6_15_a_request_that_cannot_sleep_may_take_the_atomic_reserve);
-	test(TVD_the_right_to_the_reserve_goes_past_an_empty_pcp);
-	test(a_pcp_page_of_an_atomic_request_reserves_no_block_since_7_1);
-	test(the_first_scan_takes_from_the_reserve_since_7_3);
-	test(a_chunk_above_pageblock_order_is_reserved_whole_since_6_10);
-	test(before_6_10_a_chunk_of_two_atomic_blocks_is_returned_with_its_first);
-	test(zones_a_request_may_not_use_keep_their_atomic_reserve);
-	test(a_block_across_the_edge_of_a_zone_stays_atomic_since_6_10);
-	return check_done();
 }

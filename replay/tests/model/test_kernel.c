@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void releases_find_their_row(void)
+TEST(releases_find_their_row)
 {
 	static const struct {
 		const char *release, *row;
@@ -57,10 +57,4 @@ static void releases_find_their_row(void)
 	check_text(k->name, "6.1.192");
 	check(kernel_for_release(&k, "linux", &err) == -ENOENT);
 	check_text(err.msg, every_row);
-}
-
-int main(void)
-{
-	test(releases_find_their_row);
-	return check_done();
 }

@@ -100,7 +100,7 @@ static const char *list_text(const struct zonelist *list)
 	return text;
 }
 
-static void parts_tile_the_zones_in_blocks_of_the_largest_order(void)
+TEST(parts_tile_the_zones_in_blocks_of_the_largest_order)
 {
 	struct plan p;
 	uint64_t next = 0, managed = 0;
@@ -119,7 +119,7 @@ static void parts_tile_the_zones_in_blocks_of_the_largest_order(void)
 	plan_free(&p);
 }
 
-static void a_part_has_its_share_of_the_watermarks(void)
+TEST(a_part_has_its_share_of_the_watermarks)
 {
 	struct plan p;
 
@@ -134,7 +134,7 @@ static void a_part_has_its_share_of_the_watermarks(void)
 	plan_free(&p);
 }
 
-static void one_part_changes_nothing(void)
+TEST(one_part_changes_nothing)
 {
 	static const char *const specs[] = {"split_zone:parts=1", "fake_numa:nodes=1"};
 
@@ -151,7 +151,7 @@ static void one_part_changes_nothing(void)
 	}
 }
 
-static void fake_nodes_follow_each_other_in_a_ring_and_the_other_socket_last(void)
+TEST(fake_nodes_follow_each_other_in_a_ring_and_the_other_socket_last)
 {
 	struct plan p;
 	struct model *m;
@@ -166,7 +166,7 @@ static void fake_nodes_follow_each_other_in_a_ring_and_the_other_socket_last(voi
 	plan_free(&p);
 }
 
-static void a_cpu_belongs_to_the_fake_node_of_its_number_on_its_own_socket(void)
+TEST(a_cpu_belongs_to_the_fake_node_of_its_number_on_its_own_socket)
 {
 	struct plan p;
 
@@ -178,7 +178,7 @@ static void a_cpu_belongs_to_the_fake_node_of_its_number_on_its_own_socket(void)
 	plan_free(&p);
 }
 
-static void a_map_assigns_each_cpu_to_a_fake_node(void)
+TEST(a_map_assigns_each_cpu_to_a_fake_node)
 {
 	static const uint16_t map[NR_CPUS] = {1, 1, 0, 1}, beyond[NR_CPUS] = {0, 1, 2, 0};
 	struct plan p;
@@ -193,7 +193,7 @@ static void a_map_assigns_each_cpu_to_a_fake_node(void)
 	plan_free(&p);
 }
 
-static void the_number_of_a_cpu_chooses_its_first_part(void)
+TEST(the_number_of_a_cpu_chooses_its_first_part)
 {
 	struct plan p;
 	struct model *m;
@@ -218,7 +218,7 @@ static uint32_t alloc_on(struct model *m, int cpu)
 	return zone_alloc(m, &rq);
 }
 
-static void two_cpus_of_one_node_use_two_zone_locks(void)
+TEST(two_cpus_of_one_node_use_two_zone_locks)
 {
 	static const char *const specs[] = {"split_zone:parts=2", "fake_numa:nodes=2"};
 
@@ -241,7 +241,7 @@ static void two_cpus_of_one_node_use_two_zone_locks(void)
 	}
 }
 
-static void another_part_is_no_lower_zone(void)
+TEST(another_part_is_no_lower_zone)
 {
 	struct plan p;
 	struct model *m;
@@ -264,7 +264,7 @@ static void another_part_is_no_lower_zone(void)
 	plan_free(&p);
 }
 
-static void kswapd_of_a_node_runs_on_all_nodes_made_of_it(void)
+TEST(kswapd_of_a_node_runs_on_all_nodes_made_of_it)
 {
 	struct plan p;
 	struct model *m;
@@ -278,7 +278,7 @@ static void kswapd_of_a_node_runs_on_all_nodes_made_of_it(void)
 	plan_free(&p);
 }
 
-static void too_many_parts_are_refused(void)
+TEST(too_many_parts_are_refused)
 {
 	struct plan p;
 
@@ -287,20 +287,4 @@ static void too_many_parts_are_refused(void)
 	check_text(p.err.msg,
 		   "fake_numa:nodes: 2 nodes in 64 parts have distances of more than a byte");
 	plan_free(&p);
-}
-
-int main(void)
-{
-	test(parts_tile_the_zones_in_blocks_of_the_largest_order);
-	test(a_part_has_its_share_of_the_watermarks);
-	test(one_part_changes_nothing);
-	test(fake_nodes_follow_each_other_in_a_ring_and_the_other_socket_last);
-	test(a_cpu_belongs_to_the_fake_node_of_its_number_on_its_own_socket);
-	test(a_map_assigns_each_cpu_to_a_fake_node);
-	test(the_number_of_a_cpu_chooses_its_first_part);
-	test(two_cpus_of_one_node_use_two_zone_locks);
-	test(another_part_is_no_lower_zone);
-	test(kswapd_of_a_node_runs_on_all_nodes_made_of_it);
-	test(too_many_parts_are_refused);
-	return check_done();
 }

@@ -90,7 +90,7 @@ static const char *random_operations(const char *kernel, uint64_t seed, const ch
 	return wrong;
 }
 
-static void random_operations_keep_the_rules_of_every_kernel(void)
+TEST(random_operations_keep_the_rules_of_every_kernel)
 {
 	static const char *const specs[] = {"mainline", "nofragment:mode=off",
 					    "nofragment:mode=lowzone", "nofragment:mode=always"};
@@ -107,7 +107,7 @@ static void random_operations_keep_the_rules_of_every_kernel(void)
 	}
 }
 
-static void decisions_taken_otherwise_keep_the_rules_of_every_kernel(void)
+TEST(decisions_taken_otherwise_keep_the_rules_of_every_kernel)
 {
 	for (const struct kernel *k = kernels; k->name; k++) {
 		for (uint64_t seed = 1; seed <= 8; seed++) {
@@ -121,14 +121,12 @@ static void decisions_taken_otherwise_keep_the_rules_of_every_kernel(void)
 	}
 }
 
-static void the_same_operations_make_the_same_events(void)
+TEST(the_same_operations_make_the_same_events)
 {
 	char first[sizeof((struct toy){0}.text)] = "";
 
 	for (int run = 0; run < 2; run++) {
-		struct toy t;
-
-		toy_new(&t, "6.18", (struct toy_geometry){4, 5, "MUMR", ZONE_NORMAL});
+		TOY(t, toy_new, "6.18", (struct toy_geometry){4, 5, "MUMR", ZONE_NORMAL});
 		toy_add_free(&t, 0, 3, 'M');
 		toy_add_free(&t, 18, 1, 'U');
 		for (int i = 0; i < 12; i++)
@@ -137,11 +135,10 @@ static void the_same_operations_make_the_same_events(void)
 		if (run)
 			check_text(t.text, first);
 		memcpy(first, t.text, sizeof(first));
-		toy_free(&t);
 	}
 }
 
-static void bad_machines_are_refused(void)
+TEST(bad_machines_are_refused)
 {
 	static const uint16_t cpu_nodes[] = {0, 3};
 	static const uint8_t distances[] = {10, 20, 20, 10};
@@ -205,13 +202,4 @@ static void bad_machines_are_refused(void)
 	zones[0].wmark[WMARK_LOW] = INT64_MAX;
 	check(model_new(&m, kernels, &good, zones, 1, &err) == -EINVAL);
 	check_text(err.msg, "zone 2 of node 0: watermark 9223372036854775807");
-}
-
-int main(void)
-{
-	test(random_operations_keep_the_rules_of_every_kernel);
-	test(decisions_taken_otherwise_keep_the_rules_of_every_kernel);
-	test(the_same_operations_make_the_same_events);
-	test(bad_machines_are_refused);
-	return check_done();
 }

@@ -9,13 +9,11 @@
 
 #include <string.h>
 
-static void TV1_a_refill_hands_out_in_the_order_of_the_buddy(void)
+TEST(TV1_a_refill_hands_out_in_the_order_of_the_buddy)
 {
 	for_each_kernel(kernel, "4.20", "5.0", "5.10", "6.1.0", "6.1.192", "6.8", "6.18")
 	{
-		struct toy t;
-
-		toy_new(&t, *kernel, toy_small("MM"));
+		TOY(t, toy_new, *kernel, toy_small("MM"));
 		toy_pcp(&t, 4, 8);
 		toy_add_free(&t, 0, 4, 'M');
 		toy_alloc(&t, 0, 'M');
@@ -24,11 +22,10 @@ static void TV1_a_refill_hands_out_in_the_order_of_the_buddy(void)
 		check_text(toy_pcp_list(&t, 0, 'M'), "2 3");
 		check_text(toy_list(&t, 2, 'M'), "4");
 		check_text(toy_list(&t, 3, 'M'), "8");
-		toy_end(&t);
 	}
 }
 
-static void TV7_a_full_pcp_drains_by_the_rule_of_the_row(void)
+TEST(TV7_a_full_pcp_drains_by_the_rule_of_the_row)
 {
 	static const struct {
 		const char *kernel, *drained, *m, *u, *r;
@@ -41,9 +38,8 @@ static void TV7_a_full_pcp_drains_by_the_rule_of_the_row(void)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		static const uint32_t pfns[] = {0, 2, 16, 18, 32, 34};
-		struct toy t;
 
-		toy_new(&t, cases[i].kernel, toy_small("MURM"));
+		TOY(t, toy_new, cases[i].kernel, toy_small("MURM"));
 		toy_pcp(&t, 2, 6);
 		for (size_t f = 0; f < 5; f++)
 			toy_free_page(&t, pfns[f], 0);
@@ -59,17 +55,14 @@ static void TV7_a_full_pcp_drains_by_the_rule_of_the_row(void)
 			check_text(toy_list(&t, 0, 'R'), "34 32");
 			check_text(toy_list(&t, 0, 'U'), "18 16");
 		}
-		toy_end(&t);
 	}
 }
 
-static void TV8_refills_grow_while_nothing_is_freed(void)
+TEST(TV8_refills_grow_while_nothing_is_freed)
 {
 	for_each_kernel(kernel, "6.8", "6.12.19", "6.12.117", "6.18")
 	{
-		struct toy t;
-
-		toy_new(&t, *kernel, (struct toy_geometry){9, 10, "MM", ZONE_DMA32});
+		TOY(t, toy_new, *kernel, (struct toy_geometry){9, 10, "MM", ZONE_DMA32});
 		t.pcp->batch = 4;
 		t.pcp->high = t.pcp->high_min = 8;
 		t.pcp->high_max = 64;
@@ -88,11 +81,10 @@ static void TV8_refills_grow_while_nothing_is_freed(void)
 			   "15 14 13 12 11 10 9 8 7 6 5 4 3 2 1 0 20 21 22 23 24 25 26 27");
 		check(t.pcp->free_count == 16);
 		check(t.pcp->alloc_factor == 0);
-		toy_end(&t);
 	}
 }
 
-static void TV9_high_orders_refill_by_pages(void)
+TEST(TV9_high_orders_refill_by_pages)
 {
 	for_each_kernel(kernel, "6.1.0", "6.1.192", "6.18")
 	{
@@ -127,7 +119,7 @@ static void TV9_high_orders_refill_by_pages(void)
 	}
 }
 
-static void TV10_a_block_that_changed_owner_and_its_pcp_pages(void)
+TEST(TV10_a_block_that_changed_owner_and_its_pcp_pages)
 {
 	static const struct {
 		const char *kernel, *events, *u, *m;
@@ -139,9 +131,7 @@ static void TV10_a_block_that_changed_owner_and_its_pcp_pages(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new(&t, cases[i].kernel, toy_small("MM"));
+		TOY(t, toy_new, cases[i].kernel, toy_small("MM"));
 		toy_pcp(&t, 2, 8);
 		zone_free(t.m, 0, 0);
 		set_block_type(t.m, 0, 0, MIGRATETYPE_UNMOVABLE);
@@ -150,11 +140,10 @@ static void TV10_a_block_that_changed_owner_and_its_pcp_pages(void)
 		check_text(toy_events(&t), cases[i].events);
 		check_text(toy_list(&t, 0, 'U'), cases[i].u);
 		check_text(toy_list(&t, 0, 'M'), cases[i].m);
-		toy_end(&t);
 	}
 }
 
-static void TV12_runs_of_high_order_frees_empty_the_pcp(void)
+TEST(TV12_runs_of_high_order_frees_empty_the_pcp)
 {
 	static const struct {
 		const char *kernel, *first, *second, *third;
@@ -166,9 +155,7 @@ static void TV12_runs_of_high_order_frees_empty_the_pcp(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new(&t, cases[i].kernel, toy_small("MMMMMM"));
+		TOY(t, toy_new, cases[i].kernel, toy_small("MMMMMM"));
 		toy_pcp(&t, 2, 8);
 		for (uint32_t pfn = 0; pfn <= 12; pfn += 2)
 			zone_free(t.m, pfn, 0);
@@ -179,11 +166,10 @@ static void TV12_runs_of_high_order_frees_empty_the_pcp(void)
 		check_text(toy_events(&t), cases[i].second);
 		zone_free(t.m, 80, 2);
 		check_text(toy_events(&t), cases[i].third);
-		toy_end(&t);
 	}
 }
 
-static void TVC_each_piece_of_an_overflow_takes_whole_entries(void)
+TEST(TVC_each_piece_of_an_overflow_takes_whole_entries)
 {
 	static const struct {
 		const char *kernel, *events, *left;
@@ -195,9 +181,8 @@ static void TVC_each_piece_of_an_overflow_takes_whole_entries(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new(&t, cases[i].kernel, (struct toy_geometry){9, 10, "MMMMMM", ZONE_DMA32});
+		TOY(t, toy_new, cases[i].kernel,
+		    (struct toy_geometry){9, 10, "MMMMMM", ZONE_DMA32});
 		toy_pcp(&t, 63, 4096);
 		for (uint32_t pfn = 0; pfn < 2048; pfn += 512)
 			toy_free_page(&t, pfn, 9);
@@ -210,25 +195,22 @@ static void TVC_each_piece_of_an_overflow_takes_whole_entries(void)
 		check_text(toy_pcp_list(&t, 9, 'M'), cases[i].left);
 		check(t.pcp->counters.drains == 1);
 		check(t.pcp->counters.lock_holds == cases[i].lock_holds);
-		toy_end(&t);
 	}
 }
 
-static void a_recorded_number_of_drained_pages_is_not_cut_into_pieces(void)
+TEST(a_recorded_number_of_drained_pages_is_not_cut_into_pieces)
 {
 	const struct free_request recorded = {.drain_pages = 1024};
-	struct toy t;
 
-	toy_new(&t, "6.19", (struct toy_geometry){9, 10, "MMMMMM", ZONE_DMA32});
+	TOY(t, toy_new, "6.19", (struct toy_geometry){9, 10, "MMMMMM", ZONE_DMA32});
 	toy_pcp(&t, 63, 4096);
 	for (uint32_t pfn = 0; pfn < 2048; pfn += 512)
 		toy_free_page(&t, pfn, 9);
 	zone_free_as(t.m, 2048, 9, &recorded);
 	check_text(toy_pcp_list(&t, 9, 'M'), "2048 1536 1024");
-	toy_end(&t);
 }
 
-static void TV13_reserve_pages_leak_in_2_6_32_and_no_more_in_2_6_33(void)
+TEST(TV13_reserve_pages_leak_in_2_6_32_and_no_more_in_2_6_33)
 {
 	static const struct {
 		const char *kernel, *events, *movable, *reserve;
@@ -238,19 +220,16 @@ static void TV13_reserve_pages_leak_in_2_6_32_and_no_more_in_2_6_33(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new(&t, cases[i].kernel, toy_small("MMMMMMVM"));
+		TOY(t, toy_new, cases[i].kernel, toy_small("MMMMMMVM"));
 		toy_pcp(&t, 1, 1);
 		toy_free_page(&t, 100, 0);
 		check_text(toy_events(&t), cases[i].events);
 		check_text(toy_list(&t, 0, 'M'), cases[i].movable);
 		check_text(toy_list(&t, 0, 'V'), cases[i].reserve);
-		toy_end(&t);
 	}
 }
 
-static void only_2_6_kernels_know_cold_pages(void)
+TEST(only_2_6_kernels_know_cold_pages)
 {
 	static const struct {
 		const char *kernel;
@@ -258,33 +237,27 @@ static void only_2_6_kernels_know_cold_pages(void)
 	} cases[] = {{"2.6.31", 3}, {"2.6.33", 3}, {"4.20", 1}, {"6.18", 1}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new(&t, cases[i].kernel, toy_small("MM"));
+		TOY(t, toy_new, cases[i].kernel, toy_small("MM"));
 		toy_pcp(&t, 4, 8);
 		toy_add_free(&t, 0, 4, 'M');
 		check(toy_alloc(&t, 0, 'M') == 0);
 		t.gfp_flags = GFP_COLD;
 		check(toy_alloc(&t, 0, 'M') == cases[i].pfn);
-		toy_end(&t);
 	}
 }
 
-static void a_refill_of_the_mixed_list_goes_before_its_old_pages(void)
+TEST(a_refill_of_the_mixed_list_goes_before_its_old_pages)
 {
-	struct toy t;
-
-	toy_new(&t, "2.6.31", toy_small("UM"));
+	TOY(t, toy_new, "2.6.31", toy_small("UM"));
 	toy_pcp(&t, 2, 8);
 	toy_add_free(&t, 16, 1, 'M');
 	zone_free(t.m, 1, 0);
 	check(toy_alloc(&t, 0, 'M') == 16);
 	check_text(toy_events(&t), "zl(16,0,M) zl(17,0,M) a(16)");
 	check_text(toy_pcp_list(&t, 0, 'U'), "17 1");
-	toy_end(&t);
 }
 
-static void draining_all_goes_from_cpu_to_cpu(void)
+TEST(draining_all_goes_from_cpu_to_cpu)
 {
 	static const struct zone_spec zones[] = {
 		{.type = ZONE_DMA32, .spanned = 32, .present = 32, .managed = 32},
@@ -303,9 +276,7 @@ static void draining_all_goes_from_cpu_to_cpu(void)
 
 	for_each_kernel(kernel, "2.6.33", "4.20", "5.19", "6.1.0", "6.18")
 	{
-		struct toy t;
-
-		toy_new_machine(&t, *kernel, &two_cpus, zones, 2);
+		TOY(t, toy_new_machine, *kernel, &two_cpus, zones, 2);
 		for (uint16_t cpu = 0; cpu < 2; cpu++) {
 			t.m->now.cpu = cpu;
 			for (int i = 0; i < 2; i++)
@@ -322,11 +293,10 @@ static void draining_all_goes_from_cpu_to_cpu(void)
 			check(t.m->pcps[i].counters.drains ==
 			      (t.m->kernel->drain_all_remote ? 2u * t.m->pcps[i].cpu : 1));
 		check_text(toy_events(&t), "d(0,M) d(32,M) d(4,M) d(36,M)");
-		toy_end(&t);
 	}
 }
 
-static void a_decay_in_a_tick_lets_a_remote_pcp_idle_anew(void)
+TEST(a_decay_in_a_tick_lets_a_remote_pcp_idle_anew)
 {
 	static const struct zone_spec zone = {
 		.type = ZONE_NORMAL, .spanned = 32, .present = 32, .managed = 32};
@@ -342,9 +312,8 @@ static void a_decay_in_a_tick_lets_a_remote_pcp_idle_anew(void)
 	};
 	/* The first tick lowers high to 14 and drains a page. The next three find the PCP idle. */
 	static const int counts[] = {14, 14, 14, 12};
-	struct toy t;
 
-	toy_new_machine(&t, "6.18", &remote, &zone, 1);
+	TOY(t, toy_new_machine, "6.18", &remote, &zone, 1);
 	toy_pcp(&t, 2, 14);
 	t.pcp->high = t.pcp->high_max = 16;
 	for (uint32_t pfn = 0; pfn < 15; pfn++)
@@ -354,10 +323,9 @@ static void a_decay_in_a_tick_lets_a_remote_pcp_idle_anew(void)
 		pcp_tick(t.m, 0);
 		check(t.pcp->count == counts[tick]);
 	}
-	toy_end(&t);
 }
 
-static void lists_are_sized_by_the_low_watermark_and_an_eighth_of_the_zone(void)
+TEST(lists_are_sized_by_the_low_watermark_and_an_eighth_of_the_zone)
 {
 	static const uint16_t cpu_nodes[] = {0, 0};
 	struct machine machine = toy_machine(9, 10);
@@ -366,22 +334,20 @@ static void lists_are_sized_by_the_low_watermark_and_an_eighth_of_the_zone(void)
 				       .present = 2048,
 				       .managed = 2048,
 				       .wmark = {14770, 20164, 25558}};
-	struct toy t;
 
 	machine.nr_cpus = 2;
 	machine.cpu_nodes = cpu_nodes;
-	toy_new_machine(&t, "6.18", &machine, &spec, 1);
+	TOY(t, toy_new_machine, "6.18", &machine, &spec, 1);
 	t.zone->managed = 5394267;
 	pcp_size(t.m, t.zone, t.pcp, 0);
 	check(t.pcp->batch == 63);
 	check(t.pcp->high_min == 10082 && t.pcp->high_max == 337141);
 	pcp_size(t.m, t.zone, t.pcp, 8);
 	check(t.pcp->high_min == 337141 && t.pcp->high_max == 337141);
-	toy_free(&t);
 }
 
 /* zone_batchsize, 6.18: 1 MiB in pages, a quarter of it, less one below a power of two. */
-static void a_batch_is_fewer_pages_if_they_are_larger(void)
+TEST(a_batch_is_fewer_pages_if_they_are_larger)
 {
 	static const struct {
 		const char *kernel;
@@ -396,23 +362,19 @@ static void a_batch_is_fewer_pages_if_they_are_larger(void)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct machine machine = toy_machine(13, 13);
-		struct toy t;
 
 		machine.page_bytes = cases[i].page_bytes;
-		toy_new_machine(&t, cases[i].kernel, &machine, &spec, 1);
+		TOY(t, toy_new_machine, cases[i].kernel, &machine, &spec, 1);
 		t.zone->managed = 5394267;
 		pcp_size(t.m, t.zone, t.pcp, 0);
 		check(t.pcp->batch == cases[i].batch);
-		toy_free(&t);
 	}
 }
 
 /* __rmqueue compares the zone's counters, which lag behind by up to the threshold of 2. */
-static void a_refill_compares_the_counters_of_free_and_CMA_pages(void)
+TEST(a_refill_compares_the_counters_of_free_and_CMA_pages)
 {
-	struct toy t;
-
-	toy_new(&t, "6.12.117", toy_small("MC"));
+	TOY(t, toy_new, "6.12.117", toy_small("MC"));
 	toy_pcp(&t, 9, 64);
 	toy_add_free(&t, 0, 4, 'M');
 	toy_add_free(&t, 16, 4, 'C');
@@ -420,10 +382,9 @@ static void a_refill_compares_the_counters_of_free_and_CMA_pages(void)
 	toy_alloc(&t, 0, 'M');
 	check_text(toy_events(&t), "zl(0,0,M) zl(1,0,M) zl(2,0,M) zl(16,0,C) zl(17,0,C) zl(18,0,C) "
 				   "zl(3,0,M) zl(4,0,M) zl(5,0,M) a(0)");
-	toy_end(&t);
 }
 
-static void the_largest_drain_of_a_free_depends_on_the_tuning(void)
+TEST(the_largest_drain_of_a_free_depends_on_the_tuning)
 {
 	static const struct {
 		const char *kernel;
@@ -439,23 +400,20 @@ static void the_largest_drain_of_a_free_depends_on_the_tuning(void)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct machine machine = toy_machine(9, 10);
-		struct toy t;
 
-		toy_new_machine(&t, cases[i].kernel, &machine, &spec, 1);
+		TOY(t, toy_new_machine, cases[i].kernel, &machine, &spec, 1);
 		t.pcp->batch = 7;
 		t.pcp->high = t.pcp->high_min = t.pcp->high_max = cases[i].high;
 		check(pcp_overflow_most(t.m, t.pcp) == cases[i].most);
-		toy_free(&t);
 	}
 }
 
-static void one_zone_is_drained_alone(void)
+TEST(one_zone_is_drained_alone)
 {
 	const struct zone_spec zones[] = {TOY_ZONE(0, ZONE_DMA, 0), TOY_ZONE(0, ZONE_NORMAL, 32)};
 	const struct machine machine = toy_machine(4, 5);
-	struct toy t;
 
-	toy_new_machine(&t, "6.18", &machine, zones, 2);
+	TOY(t, toy_new_machine, "6.18", &machine, zones, 2);
 	for (int i = 0; i < 2; i++) {
 		t.m->pcps[i].batch = 4;
 		t.m->pcps[i].high = t.m->pcps[i].high_min = t.m->pcps[i].high_max = 8;
@@ -464,28 +422,4 @@ static void one_zone_is_drained_alone(void)
 	pcp_drain_zone(t.m, &t.m->zones[1]);
 	check(t.m->pcps[0].count == 1);
 	check(t.m->pcps[1].count == 0);
-	toy_end(&t);
-}
-
-int main(void)
-{
-	test(one_zone_is_drained_alone);
-	test(TV1_a_refill_hands_out_in_the_order_of_the_buddy);
-	test(TV7_a_full_pcp_drains_by_the_rule_of_the_row);
-	test(TV8_refills_grow_while_nothing_is_freed);
-	test(TV9_high_orders_refill_by_pages);
-	test(TV10_a_block_that_changed_owner_and_its_pcp_pages);
-	test(TV12_runs_of_high_order_frees_empty_the_pcp);
-	test(TVC_each_piece_of_an_overflow_takes_whole_entries);
-	test(a_recorded_number_of_drained_pages_is_not_cut_into_pieces);
-	test(TV13_reserve_pages_leak_in_2_6_32_and_no_more_in_2_6_33);
-	test(only_2_6_kernels_know_cold_pages);
-	test(a_refill_of_the_mixed_list_goes_before_its_old_pages);
-	test(draining_all_goes_from_cpu_to_cpu);
-	test(a_decay_in_a_tick_lets_a_remote_pcp_idle_anew);
-	test(lists_are_sized_by_the_low_watermark_and_an_eighth_of_the_zone);
-	test(a_batch_is_fewer_pages_if_they_are_larger);
-	test(a_refill_compares_the_counters_of_free_and_CMA_pages);
-	test(the_largest_drain_of_a_free_depends_on_the_tuning);
-	return check_done();
 }

@@ -10,7 +10,7 @@
 
 extern const struct policy_ops mainline_policy, nofragment_policy;
 
-static void bad_specs_say_why(void)
+TEST(bad_specs_say_why)
 {
 	static const struct {
 		const char *spec;
@@ -47,7 +47,7 @@ static void bad_specs_say_why(void)
 	}
 }
 
-static void every_kernel_row_is_a_value_and_an_error_names_all(void)
+TEST(every_kernel_row_is_a_value_and_an_error_names_all)
 {
 	struct error err = {""};
 	struct policy_stack *stack;
@@ -62,7 +62,7 @@ static void every_kernel_row_is_a_value_and_an_error_names_all(void)
 	policy_stack_free(stack);
 }
 
-static void two_owners_of_one_choice_are_refused_by_name(void)
+TEST(two_owners_of_one_choice_are_refused_by_name)
 {
 	struct error err = {""};
 	struct policy_stack *stack;
@@ -74,7 +74,7 @@ static void two_owners_of_one_choice_are_refused_by_name(void)
 	policy_stack_free(stack);
 }
 
-static void every_choice_has_an_owner(void)
+TEST(every_choice_has_an_owner)
 {
 	struct policy_stack *stack;
 
@@ -103,7 +103,7 @@ static bool acts(const char *recorded, const char *spec)
 	return found;
 }
 
-static void the_tier_of_a_policy_follows_its_choices_and_parameters(void)
+TEST(the_tier_of_a_policy_follows_its_choices_and_parameters)
 {
 	static const struct {
 		const char *spec;
@@ -127,7 +127,7 @@ static void the_tier_of_a_policy_follows_its_choices_and_parameters(void)
 		check(acts("mainline", cases[i].spec) == cases[i].acts);
 }
 
-static void mainline_acts_through_reclaim_where_it_differs_from_the_recording(void)
+TEST(mainline_acts_through_reclaim_where_it_differs_from_the_recording)
 {
 	check(!acts("mainline", "mainline"));
 	check(!acts("mainline", "mainline:boost_factor=15000"));
@@ -141,7 +141,7 @@ static void mainline_acts_through_reclaim_where_it_differs_from_the_recording(vo
 }
 
 /* A tier that a policy names may be B without such a choice, and never A with one. */
-static void no_policy_hides_a_choice_of_reclaim(void)
+TEST(no_policy_hides_a_choice_of_reclaim)
 {
 	for (const struct policy_ops *const *ops = policies + 1; *ops; ops++) {
 		bool owns = false;
@@ -152,16 +152,4 @@ static void no_policy_hides_a_choice_of_reclaim(void)
 		check(!owns || (*ops)->feedback || *(*ops)->tier == 'B');
 		check(!strcmp((*ops)->tier, "A") || !strcmp((*ops)->tier, "B"));
 	}
-}
-
-int main(void)
-{
-	test(bad_specs_say_why);
-	test(every_kernel_row_is_a_value_and_an_error_names_all);
-	test(two_owners_of_one_choice_are_refused_by_name);
-	test(every_choice_has_an_owner);
-	test(the_tier_of_a_policy_follows_its_choices_and_parameters);
-	test(mainline_acts_through_reclaim_where_it_differs_from_the_recording);
-	test(no_policy_hides_a_choice_of_reclaim);
-	return check_done();
 }

@@ -22,47 +22,38 @@ static void all_below_min(struct toy *t)
 	t->gfp_flags = GFP_DIRECT_RECLAIM;
 }
 
-static void below_min_nothing_is_drained_while_the_record_shows_no_reclaim(void)
+TEST(below_min_nothing_is_drained_while_the_record_shows_no_reclaim)
 {
-	struct toy t;
-
-	all_below_min(&t);
+	TOY(t, all_below_min);
 	check(toy_alloc(&t, 2, 'M') == 16);
 	check_text(toy_blocks(&t), "HMMM");
 	check(t.pcp->count == 3 && t.pcp->counters.below_min == 1);
-	toy_end(&t);
 }
 
-static void after_direct_reclaim_the_lists_are_drained_and_a_reserved_block_is_released(void)
+TEST(after_direct_reclaim_the_lists_are_drained_and_a_reserved_block_is_released)
 {
 	for (int inferred = 0; inferred < 2; inferred++) {
-		struct toy t;
-
-		all_below_min(&t);
+		TOY(t, all_below_min);
 		t.reclaimed = true;
 		t.m->record->drains_inferred = inferred;
 		toy_alloc(&t, 2, 'M');
 		check_text(toy_blocks(&t), "MMMM");
 		check(t.pcp->count == (inferred ? 3 : 0));
-		toy_end(&t);
 	}
 }
 
-static void without_a_free_page_the_pcp_lists_are_drained(void)
+TEST(without_a_free_page_the_pcp_lists_are_drained)
 {
-	struct toy t;
-
-	all_below_min(&t);
+	TOY(t, all_below_min);
 	toy_alloc(&t, 3, 'M');
 	check(t.pcp->count == 3);
 	toy_alloc(&t, 4, 'M');
 	check(t.pcp->count == 0);
 	check_text(toy_blocks(&t), "MMMM");
-	toy_end(&t);
 }
 
 /* Two zones of one node, all below min, with 8 free pages each. */
-static void the_zone_that_lacks_the_fewest_pages_serves_a_request_that_reclaim_helped(void)
+TEST(the_zone_that_lacks_the_fewest_pages_serves_a_request_that_reclaim_helped)
 {
 	static const struct {
 		int64_t first, second; /* min marks */
@@ -73,9 +64,8 @@ static void the_zone_that_lacks_the_fewest_pages_serves_a_request_that_reclaim_h
 		const struct machine machine = toy_machine(4, 5);
 		const struct zone_spec zones[] = {TOY_ZONE(0, ZONE_DMA32, 0),
 						  TOY_ZONE(0, ZONE_NORMAL, 32)};
-		struct toy t;
 
-		toy_new_machine(&t, "6.18", &machine, zones, 2);
+		TOY(t, toy_new_machine, "6.18", &machine, zones, 2);
 		for (uint32_t z = 0; z < 2; z++) {
 			toy_add_free(&t, z * 32, 3, 'M');
 			for (int mark = WMARK_MIN; mark < NR_WMARK; mark++)
@@ -83,12 +73,11 @@ static void the_zone_that_lacks_the_fewest_pages_serves_a_request_that_reclaim_h
 		}
 		t.gfp_flags = GFP_DIRECT_RECLAIM;
 		check(toy_alloc(&t, 3, 'M') == cases[i].pfn);
-		toy_end(&t);
 	}
 }
 
 /* 64 free pages, and a min mark of 40. The last requests take pages of refills made before. */
-static void a_request_below_min_takes_an_advance_for_the_next_ones(void)
+TEST(a_request_below_min_takes_an_advance_for_the_next_ones)
 {
 	static const struct {
 		uint32_t gfp_flags;
@@ -96,9 +85,7 @@ static void a_request_below_min_takes_an_advance_for_the_next_ones(void)
 	} cases[] = {{0, 42}, {GFP_DIRECT_RECLAIM, 2}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new(&t, "6.18", toy_small("MMMM"));
+		TOY(t, toy_new, "6.18", toy_small("MMMM"));
 		toy_pcp(&t, 1, 8);
 		toy_add_free(&t, 0, 5, 'M');
 		toy_add_free(&t, 32, 5, 'M');
@@ -114,16 +101,13 @@ static void a_request_below_min_takes_an_advance_for_the_next_ones(void)
 		check(t.zone->owed == t.m->owed);
 		forgive_owed(t.m, 0);
 		check(t.zone->owed == 0 && t.m->owed == 0);
-		toy_end(&t);
 	}
 }
 
 /* An advance lifts the zone to its mark, and 32 pages and those of the request above it. */
-static void reclaim_pays_back_an_advance(void)
+TEST(reclaim_pays_back_an_advance)
 {
-	struct toy t;
-
-	toy_new(&t, "6.18", toy_small("MMMM"));
+	TOY(t, toy_new, "6.18", toy_small("MMMM"));
 	toy_pcp(&t, 1, 8);
 	toy_add_free(&t, 0, 4, 'M');
 	for (int mark = WMARK_MIN; mark < NR_WMARK; mark++)
@@ -136,16 +120,4 @@ static void reclaim_pays_back_an_advance(void)
 	check(t.zone->owed == 40);
 	pay_owed(t.m, 0, t.zone->type, 100);
 	check(t.zone->owed == 0 && t.m->owed == 0);
-	toy_end(&t);
-}
-
-int main(void)
-{
-	test(a_request_below_min_takes_an_advance_for_the_next_ones);
-	test(reclaim_pays_back_an_advance);
-	test(the_zone_that_lacks_the_fewest_pages_serves_a_request_that_reclaim_helped);
-	test(below_min_nothing_is_drained_while_the_record_shows_no_reclaim);
-	test(after_direct_reclaim_the_lists_are_drained_and_a_reserved_block_is_released);
-	test(without_a_free_page_the_pcp_lists_are_drained);
-	return check_done();
 }

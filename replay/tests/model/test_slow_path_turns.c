@@ -125,7 +125,7 @@ struct vector {
 	const char *reclaims, *compactions, *steps;
 };
 
-static void a_request_takes_the_turns_of_its_kernel(void)
+TEST(a_request_takes_the_turns_of_its_kernel)
 {
 #define VECTOR(...) {__VA_ARGS__},
 	static const struct vector vectors[] = {FOR_EACH_SLOW_PATH(VECTOR)};
@@ -135,31 +135,28 @@ static void a_request_takes_the_turns_of_its_kernel(void)
 		const struct vector *v = &vectors[i];
 		struct script script = {v->reclaims, v->compactions, v->order, ""};
 		struct reclaim_ops ops = scripted;
-		struct toy t;
 
-		toy_new_under(&t, v->kernel, v->defrag_mode ? "mainline:defrag_mode=1" : NULL,
-			      toy_small("MMMM"));
+		TOY(t, toy_new_under, v->kernel, v->defrag_mode ? "mainline:defrag_mode=1" : NULL,
+		    toy_small("MMMM"));
 		ops.self = &script;
 		t.m->reclaim_ops = &ops;
 		t.gfp_flags = gfp_of(v->gfp);
 		check(toy_alloc(&t, v->order, v->type) == UINT64_MAX);
 		check_text(script.steps, v->steps);
-		toy_end(&t);
 	}
 }
 
 /* Reclaim that always leaves the zone to compaction, and compaction that is always deferred. */
-static void turns_for_a_pageblock_end_with_a_mixed_one(void)
+TEST(turns_for_a_pageblock_end_with_a_mixed_one)
 {
 	char reclaims[259] = "", *step;
 	struct script script = {reclaims, "D", 0, ""};
 	struct reclaim_ops ops = scripted;
 	int whole = 0, own = 0;
-	struct toy t;
 
 	memset(reclaims, '1', 257);
 	reclaims[257] = '0';
-	toy_new_under(&t, "7.2", "mainline:defrag_mode=1", toy_small("MMMM"));
+	TOY(t, toy_new_under, "7.2", "mainline:defrag_mode=1", toy_small("MMMM"));
 	ops.self = &script;
 	t.m->reclaim_ops = &ops;
 	t.gfp_flags = gfp_of("DKI");
@@ -168,11 +165,10 @@ static void turns_for_a_pageblock_end_with_a_mixed_one(void)
 		*(step[1] == '@' ? &whole : &own) += 1;
 	check(whole == 257);
 	check(own == 1);
-	toy_end(&t);
 }
 
 /* Two reserved blocks, and a free chunk in each. A request that finds no other page. */
-static void reclaim_releases_one_reserved_block_and_its_end_releases_the_others(void)
+TEST(reclaim_releases_one_reserved_block_and_its_end_releases_the_others)
 {
 	static const struct {
 		const char *gfp, *reclaims, *blocks;
@@ -188,9 +184,8 @@ static void reclaim_releases_one_reserved_block_and_its_end_releases_the_others(
 			.class_zone = ZONE_DMA32,
 			.makes_room = true, /* no grant after the last turn */
 		};
-		struct toy t;
 
-		toy_new(&t, "6.12.117", (struct toy_geometry){4, 5, "MHHM", ZONE_DMA32});
+		TOY(t, toy_new, "6.12.117", (struct toy_geometry){4, 5, "MHHM", ZONE_DMA32});
 		ops.self = &script;
 		t.m->reclaim_ops = &ops;
 		toy_add_free(&t, 16, 2, 'H');
@@ -198,14 +193,5 @@ static void reclaim_releases_one_reserved_block_and_its_end_releases_the_others(
 		t.zone->nr_reserved_highatomic = 32;
 		check(zone_alloc(t.m, &rq) == NO_FRAME);
 		check_text(toy_blocks(&t), cases[i].blocks);
-		toy_free(&t);
 	}
-}
-
-int main(void)
-{
-	test(a_request_takes_the_turns_of_its_kernel);
-	test(turns_for_a_pageblock_end_with_a_mixed_one);
-	test(reclaim_releases_one_reserved_block_and_its_end_releases_the_others);
-	return check_done();
 }

@@ -43,7 +43,7 @@ static void place(struct world *w, uint32_t recorded, uint32_t at, int migratety
 	strays_note(&w->strays, recorded);
 }
 
-static void pages_exchange_their_places_only_if_one_is_to_be_elsewhere(void)
+TEST(pages_exchange_their_places_only_if_one_is_to_be_elsewhere)
 {
 	static const struct {
 		uint32_t at;    /* place of page 5 */
@@ -75,7 +75,7 @@ static void pages_exchange_their_places_only_if_one_is_to_be_elsewhere(void)
 	}
 }
 
-static void the_oldest_stray_that_is_still_there_is_taken(void)
+TEST(the_oldest_stray_that_is_still_there_is_taken)
 {
 	struct world w;
 
@@ -94,11 +94,4 @@ static void the_oldest_stray_that_is_still_there_is_taken(void)
 	check(page_map_place(&w.pages, 71) == 80 && page_map_place(&w.pages, 72) == 81);
 	check(w.strays.next[71] == 71 && w.strays.next[72] == 72);
 	end(&w);
-}
-
-int main(void)
-{
-	test(pages_exchange_their_places_only_if_one_is_to_be_elsewhere);
-	test(the_oldest_stray_that_is_still_there_is_taken);
-	return check_done();
 }

@@ -50,7 +50,7 @@ static void guest(struct toy *t, const char *kernel, uint32_t threshold, int fre
 	}
 }
 
-static void the_threshold_follows_size_and_cpus_and_under_pressure_the_watermarks(void)
+TEST(the_threshold_follows_size_and_cpus_and_under_pressure_the_watermarks)
 {
 	static const struct {
 		uint64_t managed;
@@ -85,50 +85,39 @@ static void the_threshold_follows_size_and_cpus_and_under_pressure_the_watermark
 	}
 }
 
-static void a_snapshot_may_have_been_taken_while_kswapd_was_awake(void)
+TEST(a_snapshot_may_have_been_taken_while_kswapd_was_awake)
 {
-	struct toy t;
-
-	guest(&t, "6.1.192", 19, 0);
+	TOY(t, guest, "6.1.192", 19, 0);
 	check(t.zone->stat_threshold == 19);
 	vmstat_diff_kswapd(t.m, 0, false);
 	check(t.zone->stat_threshold == 12);
-	toy_free(&t);
 }
 
-static void without_a_recorded_threshold_the_count_is_exact(void)
+TEST(without_a_recorded_threshold_the_count_is_exact)
 {
-	struct toy t;
-
-	guest(&t, "6.1.192", 0, 40);
+	TOY(t, guest, "6.1.192", 0, 40);
 	toy_alloc(&t, 0, 'M');
 	vmstat_diff_kswapd(t.m, 0, true);
 	for (int i = 0; i < 15; i++)
 		toy_alloc(&t, 0, 'M');
 	check(t.zone->vmstat_diff == 0 && zone_counted_free(t.zone) == 10);
-	toy_free(&t);
 }
 
-static void a_difference_within_the_threshold_waits_and_a_larger_one_is_folded_whole(void)
+TEST(a_difference_within_the_threshold_waits_and_a_larger_one_is_folded_whole)
 {
-	struct toy t;
-
-	guest(&t, "6.1.192", 12, 40);
+	TOY(t, guest, "6.1.192", 12, 40);
 	toy_free_one(&t, 1001, 0, 'M');
 	for (uint32_t i = 0; i < 11; i++)
 		toy_free_one(&t, 1003 + 2 * i, 0, 'M');
 	check(t.zone->nr_free_pages == 52 && zone_counted_free(t.zone) == 40);
 	toy_free_one(&t, 1101, 0, 'M');
 	check(t.zone->nr_free_pages == 53 && zone_counted_free(t.zone) == 53);
-	toy_free(&t);
 }
 
 /* As in the recording: 15 pages are within 19, and 30 are not. */
-static void a_refill_is_counted_as_one_and_kswapd_hides_every_other(void)
+TEST(a_refill_is_counted_as_one_and_kswapd_hides_every_other)
 {
-	struct toy t;
-
-	guest(&t, "6.1.192", 12, 60);
+	TOY(t, guest, "6.1.192", 12, 60);
 	toy_alloc(&t, 0, 'M');
 	check(t.zone->nr_free_pages == 45 && zone_counted_free(t.zone) == 45);
 	vmstat_diff_kswapd(t.m, 0, true);
@@ -138,26 +127,20 @@ static void a_refill_is_counted_as_one_and_kswapd_hides_every_other(void)
 	for (int i = 0; i < 15; i++)
 		toy_alloc(&t, 0, 'M');
 	check(t.zone->nr_free_pages == 15 && zone_counted_free(t.zone) == 15);
-	toy_free(&t);
 }
 
-static void since_6_10_a_refill_is_counted_page_by_page(void)
+TEST(since_6_10_a_refill_is_counted_page_by_page)
 {
-	struct toy t;
-
-	guest(&t, "6.12.117", 12, 60);
+	TOY(t, guest, "6.12.117", 12, 60);
 	zone_pcp(t.m, t.zone, 0)->batch = 15;
 	t.pcp->alloc_factor = 0;
 	toy_alloc(&t, 0, 'M');
 	check(t.zone->nr_free_pages == 45 && zone_counted_free(t.zone) == 47);
-	toy_free(&t);
 }
 
-static void since_6_10_a_block_that_is_moved_is_counted_out_and_in(void)
+TEST(since_6_10_a_block_that_is_moved_is_counted_out_and_in)
 {
-	struct toy t;
-
-	guest(&t, "6.12.117", 12, 0);
+	SCOPED(toy, toy_free, t, guest, "6.12.117", 12, 0);
 	toy_add_free(&t, 512, 3, 'M');
 	toy_free_one(&t, 530, 0, 'M');
 	check(zone_counted_free(t.zone) == 8 && t.pcp->vmstat_diff == 1);
@@ -167,14 +150,11 @@ static void since_6_10_a_block_that_is_moved_is_counted_out_and_in(void)
 	toy_add_free(&t, 1024, 4, 'M');
 	move_free_pages(t.m, t.zone, 1024, 1536, MIGRATETYPE_UNMOVABLE);
 	check(zone_counted_free(t.zone) == 25 && t.pcp->vmstat_diff == 0);
-	toy_free(&t);
 }
 
-static void each_cpu_has_its_difference_until_its_vmstat_worker_runs(void)
+TEST(each_cpu_has_its_difference_until_its_vmstat_worker_runs)
 {
-	struct toy t;
-
-	guest(&t, "6.1.192", 12, 40);
+	TOY(t, guest, "6.1.192", 12, 40);
 	for (uint32_t cpu = 0; cpu < 4; cpu++) {
 		t.m->now.cpu = (uint16_t)cpu;
 		for (uint32_t i = 0; i < 10; i++)
@@ -183,29 +163,24 @@ static void each_cpu_has_its_difference_until_its_vmstat_worker_runs(void)
 	check(t.zone->nr_free_pages == 80 && zone_counted_free(t.zone) == 40);
 	pcp_tick(t.m, 2);
 	check(zone_counted_free(t.zone) == 50);
-	toy_free(&t);
 }
 
-static void a_watermark_is_compared_with_the_count(void)
+TEST(a_watermark_is_compared_with_the_count)
 {
 	const struct request rq = {.migratetype = MIGRATETYPE_MOVABLE, .class_zone = ZONE_MOVABLE};
-	struct toy t;
 
-	guest(&t, "6.1.192", 12, 395);
+	TOY(t, guest, "6.1.192", 12, 395);
 	zone_pcp(t.m, t.zone, 1)->vmstat_diff = -12;
 	t.zone->vmstat_diff = -12;
 	toy_alloc(&t, 0, 'M');
 	check(t.zone->nr_free_pages == 380 && watermark_ok(t.m, t.zone, &rq, 383));
 	pcp_tick(t.m, 1);
 	check(t.zone->nr_free_pages == 380 && !watermark_ok(t.m, t.zone, &rq, 383));
-	toy_free(&t);
 }
 
-static void a_shift_of_the_counter_stays_within_the_cpus_thresholds(void)
+TEST(a_shift_of_the_counter_stays_within_the_cpus_thresholds)
 {
-	struct toy t;
-
-	guest(&t, "6.1.192", 12, 395);
+	TOY(t, guest, "6.1.192", 12, 395);
 	zone_pcp(t.m, t.zone, 0)->vmstat_diff = 10;
 	zone_pcp(t.m, t.zone, 1)->vmstat_diff = -5;
 	t.zone->vmstat_diff = 5;
@@ -221,20 +196,4 @@ static void a_shift_of_the_counter_stays_within_the_cpus_thresholds(void)
 		vmstat_diff_shift(t.m, t.zone, pages);
 		check((int64_t)zone_counted_free(t.zone) == 395 + (pages > 0 ? most : -most));
 	}
-	toy_free(&t);
-}
-
-int main(void)
-{
-	test(the_threshold_follows_size_and_cpus_and_under_pressure_the_watermarks);
-	test(a_snapshot_may_have_been_taken_while_kswapd_was_awake);
-	test(without_a_recorded_threshold_the_count_is_exact);
-	test(a_difference_within_the_threshold_waits_and_a_larger_one_is_folded_whole);
-	test(a_refill_is_counted_as_one_and_kswapd_hides_every_other);
-	test(since_6_10_a_refill_is_counted_page_by_page);
-	test(since_6_10_a_block_that_is_moved_is_counted_out_and_in);
-	test(each_cpu_has_its_difference_until_its_vmstat_worker_runs);
-	test(a_watermark_is_compared_with_the_count);
-	test(a_shift_of_the_counter_stays_within_the_cpus_thresholds);
-	return check_done();
 }

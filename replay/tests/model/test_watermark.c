@@ -8,7 +8,7 @@
 
 #include "model/watermark.h"
 
-static void atomic_requests_with_nomemalloc_have_no_access_to_the_reserve_since_4_20(void)
+TEST(atomic_requests_with_nomemalloc_have_no_access_to_the_reserve_since_4_20)
 {
 	static const struct {
 		const char *kernel;
@@ -16,9 +16,7 @@ static void atomic_requests_with_nomemalloc_have_no_access_to_the_reserve_since_
 	} cases[] = {{"2.6.32", 0}, {"4.20", 1}, {"6.18", 1}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new(&t, cases[i].kernel, toy_small("UUUU"));
+		TOY(t, toy_new, cases[i].kernel, toy_small("UUUU"));
 		toy_pcp(&t, 1, 8);
 		toy_add_free(&t, 0, 4, 'U');
 		t.zone->wmark[WMARK_HIGH] = t.zone->wmark[WMARK_LOW] = 100;
@@ -26,12 +24,11 @@ static void atomic_requests_with_nomemalloc_have_no_access_to_the_reserve_since_
 		t.gfp_flags = GFP_HIGH | GFP_NOMEMALLOC;
 		check(toy_alloc(&t, 0, 'U') == 0);
 		check(t.pcp->counters.below_min == cases[i].below_min);
-		toy_end(&t);
 	}
 }
 
 /* That machine's zone Normal, with vm.watermark_boost_factor 15000. */
-static void a_large_zone_is_boosted_by_at_most_38337_pages_after_75_fallbacks(void)
+TEST(a_large_zone_is_boosted_by_at_most_38337_pages_after_75_fallbacks)
 {
 	const struct machine machine = toy_machine(9, 10);
 	const struct zone_spec zone = {.type = ZONE_NORMAL,
@@ -40,9 +37,8 @@ static void a_large_zone_is_boosted_by_at_most_38337_pages_after_75_fallbacks(vo
 				       .managed = 2048,
 				       .wmark = {14770, 20164, 25558}};
 	int64_t most;
-	struct toy t;
 
-	toy_new_machine(&t, "5.10", &machine, &zone, 1);
+	TOY(t, toy_new_machine, "5.10", &machine, &zone, 1);
 	t.m->record->boost_acts = true;
 	most = boost_limit(t.m, t.zone, 15000);
 	check(most == 38337);
@@ -59,11 +55,10 @@ static void a_large_zone_is_boosted_by_at_most_38337_pages_after_75_fallbacks(vo
 	check(zone_mark(t.zone, WMARK_LOW) == 20164 + 38337);
 	t.zone->managed = 2047;
 	check(boost_limit(t.m, t.zone, 15000) == 0);
-	toy_free(&t);
 }
 
 /* That machine's zone DMA32: min 2115, and a reserve of 21071 pages against Normal requests. */
-static void a_zone_serves_requests_that_leave_its_watermark_and_its_reserve(void)
+TEST(a_zone_serves_requests_that_leave_its_watermark_and_its_reserve)
 {
 	static const struct {
 		const char *kernel;
@@ -82,20 +77,18 @@ static void a_zone_serves_requests_that_leave_its_watermark_and_its_reserve(void
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct request rq = {.class_zone = cases[i].class_zone,
 					   .flags = cases[i].flags};
-		struct toy t;
 
-		toy_new(&t, cases[i].kernel, (struct toy_geometry){4, 5, "MMMM", ZONE_DMA32});
+		TOY(t, toy_new, cases[i].kernel, (struct toy_geometry){4, 5, "MMMM", ZONE_DMA32});
 		t.zone->lowmem_reserve[ZONE_NORMAL] = 21071;
 		t.zone->nr_free_pages = cases[i].last_refused;
 		check(!watermark_ok(t.m, t.zone, &rq, 2115));
 		t.zone->nr_free_pages++;
 		check(watermark_ok(t.m, t.zone, &rq, 2115));
 		t.zone->nr_free_pages = 0;
-		toy_free(&t);
 	}
 }
 
-static void many_boosts_at_once_are_as_many_single_ones(void)
+TEST(many_boosts_at_once_are_as_many_single_ones)
 {
 	static const int64_t most[] = {15, 16, 17, 100, 3};
 
@@ -120,7 +113,7 @@ static void many_boosts_at_once_are_as_many_single_ones(void)
 		}
 }
 
-static void a_boost_above_min_does_not_count_for_the_row_s_right(void)
+TEST(a_boost_above_min_does_not_count_for_the_row_s_right)
 {
 	static const struct {
 		const char *kernel;
@@ -139,25 +132,13 @@ static void a_boost_above_min_does_not_count_for_the_row_s_right(void)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct request rq = {.gfp_flags = cases[i].gfp_flags};
-		struct toy t;
 
-		toy_new(&t, cases[i].kernel, toy_small("UUUU"));
+		TOY(t, toy_new, cases[i].kernel, toy_small("UUUU"));
 		toy_add_free(&t, 0, 4, 'U');
 		t.zone->wmark[WMARK_MIN] = 10;
 		t.zone->boost = 100;
 		rq.flags = cases[i].gfp_flags & GFP_HIGH ? ALLOC_HIGH : 0;
 		check(watermark_fast(t.m, t.zone, &rq, WMARK_MIN) == cases[i].ok);
 		check(!watermark_fast(t.m, t.zone, &rq, WMARK_LOW));
-		toy_free(&t);
 	}
-}
-
-int main(void)
-{
-	test(atomic_requests_with_nomemalloc_have_no_access_to_the_reserve_since_4_20);
-	test(a_large_zone_is_boosted_by_at_most_38337_pages_after_75_fallbacks);
-	test(a_zone_serves_requests_that_leave_its_watermark_and_its_reserve);
-	test(many_boosts_at_once_are_as_many_single_ones);
-	test(a_boost_above_min_does_not_count_for_the_row_s_right);
-	return check_done();
 }

@@ -3,7 +3,7 @@
 #include "check.h"
 #include "toy.h"
 
-static void equally_far_nodes_take_turns_as_the_next_best(void)
+TEST(equally_far_nodes_take_turns_as_the_next_best)
 {
 	static const uint16_t cpu_nodes[] = {0, 1, 2}; /* node 3 has memory only */
 	static const uint8_t distances[4][4] = {
@@ -19,18 +19,10 @@ static void equally_far_nodes_take_turns_as_the_next_best(void)
 		.cpu_nodes = cpu_nodes,
 		.node_distances = distances[0],
 	};
-	struct toy t;
 
-	toy_new_machine_under(&t, "6.18", "mainline", &machine, zones, 4);
+	TOY(t, toy_new_machine_under, "6.18", "mainline", &machine, zones, 4);
 	check_text(toy_zonelist(&t, 0), "0 96 32 64");
 	check_text(toy_zonelist(&t, 1), "32 96 64 0");
 	check_text(toy_zonelist(&t, 2), "64 96 0 32");
 	check_text(toy_zonelist(&t, 3), "96 0 32 64");
-	toy_free(&t);
-}
-
-int main(void)
-{
-	test(equally_far_nodes_take_turns_as_the_next_best);
-	return check_done();
 }

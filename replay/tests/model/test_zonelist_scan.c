@@ -11,7 +11,7 @@
 #include "model/watermark.h"
 #include "model/zonelist_scan.h"
 
-static void TV6_a_pass_that_refuses_to_mix_leaves_its_mark_on_the_pcp(void)
+TEST(TV6_a_pass_that_refuses_to_mix_leaves_its_mark_on_the_pcp)
 {
 	static const struct {
 		const char *kernel, *events, *pcp, *order1;
@@ -26,10 +26,9 @@ static void TV6_a_pass_that_refuses_to_mix_leaves_its_mark_on_the_pcp(void)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct toy_geometry geometry = toy_small("MM");
-		struct toy t;
 
 		geometry.zone = ZONE_NORMAL;
-		toy_new(&t, cases[i].kernel, geometry);
+		TOY(t, toy_new, cases[i].kernel, geometry);
 		toy_pcp(&t, 2, 8);
 		toy_add_free(&t, 0, 3, 'M');
 		toy_alloc(&t, 0, 'U');
@@ -38,11 +37,10 @@ static void TV6_a_pass_that_refuses_to_mix_leaves_its_mark_on_the_pcp(void)
 		check_text(toy_list(&t, 1, 'U'), cases[i].order1);
 		check_text(toy_list(&t, 2, 'U'), "4");
 		check(t.pcp->counters.nofragment_retries == cases[i].retries);
-		toy_end(&t);
 	}
 }
 
-static void zone_locked_with_nothing_found_ended_with_5_0(void)
+TEST(zone_locked_with_nothing_found_ended_with_5_0)
 {
 	static const struct {
 		const char *kernel, *events;
@@ -55,32 +53,26 @@ static void zone_locked_with_nothing_found_ended_with_5_0(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new(&t, cases[i].kernel, toy_small("UM"));
+		TOY(t, toy_new, cases[i].kernel, toy_small("UM"));
 		toy_add_free(&t, 0, 0, 'U');
 		t.gfp_flags = GFP_DIRECT_RECLAIM;
 		toy_alloc(&t, 1, 'U');
 		check_text(toy_events(&t), cases[i].events);
-		toy_end(&t);
 	}
 }
 
-static void zone_locked_of_2_6_reports_pages_of_the_reserve(void)
+TEST(zone_locked_of_2_6_reports_pages_of_the_reserve)
 {
-	struct toy t;
-
-	toy_new(&t, "2.6.33", toy_small("MV"));
+	TOY(t, toy_new, "2.6.33", toy_small("MV"));
 	toy_pcp(&t, 1, 8);
 	toy_add_free(&t, 0, 0, 'M');
 	toy_add_free(&t, 16, 0, 'V');
 	toy_alloc(&t, 0, 'U');
 	toy_alloc(&t, 0, 'U');
 	check_text(toy_events(&t), "x(0,0,0,U,M,0) zl(0,0,U) a(0) zl(16,0,V) a(16)");
-	toy_end(&t);
 }
 
-static void a_boost_wakes_kswapd_for_any_request_up_to_6_1(void)
+TEST(a_boost_wakes_kswapd_for_any_request_up_to_6_1)
 {
 	static const struct {
 		const char *kernel;
@@ -88,9 +80,7 @@ static void a_boost_wakes_kswapd_for_any_request_up_to_6_1(void)
 	} cases[] = {{"5.10", 1}, {"6.1.192", 1}, {"6.5", 0}, {"6.12.117", 0}, {"7.3", 0}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new(&t, cases[i].kernel, toy_small("UU"));
+		TOY(t, toy_new, cases[i].kernel, toy_small("UU"));
 		toy_pcp(&t, 1, 8);
 		toy_add_free(&t, 0, 3, 'U');
 		t.zone->boosted_watermark = true;
@@ -102,7 +92,6 @@ static void a_boost_wakes_kswapd_for_any_request_up_to_6_1(void)
 		toy_alloc(&t, 0, 'U');
 		check(t.pcp->counters.slowpath_wake_calls == 1);
 		check(!t.zone->boosted_watermark);
-		toy_end(&t);
 	}
 }
 
@@ -116,7 +105,7 @@ static void wake_only(struct model *m)
 	kswapd_woken(m, 0);
 }
 
-static void nodes_whose_kswapd_is_awake_are_tried_last_since_6_18(void)
+TEST(nodes_whose_kswapd_is_awake_are_tried_last_since_6_18)
 {
 	static const struct zone_spec zones[] = {TOY_ZONE(0, ZONE_NORMAL, 0),
 						 TOY_ZONE(1, ZONE_NORMAL, 32)};
@@ -130,9 +119,7 @@ static void nodes_whose_kswapd_is_awake_are_tried_last_since_6_18(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new_machine(&t, cases[i].kernel, &toy_two_nodes, zones, 2);
+		TOY(t, toy_new_machine, cases[i].kernel, &toy_two_nodes, zones, 2);
 		toy_pcp(&t, 1, 8);
 		toy_add_free(&t, 0, 3, 'U');
 		t.zone = &t.m->zones[1];
@@ -146,12 +133,11 @@ static void nodes_whose_kswapd_is_awake_are_tried_last_since_6_18(void)
 		kswapd_begin(t.m, 0, ZONE_NORMAL);
 		kswapd_end(t.m, 0);
 		check(!kswapd_awake(t.m, 0));
-		toy_end(&t);
 	}
 }
 
 /* A node that could have served the request was passed over; one that could not was tried. */
-static void a_scan_leaves_no_trace_on_a_node_that_it_passed_over(void)
+TEST(a_scan_leaves_no_trace_on_a_node_that_it_passed_over)
 {
 	static const struct zone_spec zones[] = {TOY_ZONE(0, ZONE_NORMAL, 0),
 						 TOY_ZONE(1, ZONE_NORMAL, 32)};
@@ -167,9 +153,8 @@ static void a_scan_leaves_no_trace_on_a_node_that_it_passed_over(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct request rq = {
 			.order = 0, .migratetype = MIGRATETYPE_MOVABLE, .class_zone = ZONE_NORMAL};
-		struct toy t;
 
-		toy_new_machine(&t, cases[i].kernel, &toy_two_nodes, zones, 2);
+		TOY(t, toy_new_machine, cases[i].kernel, &toy_two_nodes, zones, 2);
 		toy_pcp(&t, 1, 8);
 		t.pcp->free_count = 8;
 		toy_add_free(&t, 0, 3, 'M');
@@ -178,11 +163,10 @@ static void a_scan_leaves_no_trace_on_a_node_that_it_passed_over(void)
 		zone_scan_effects(t.m, &rq, &t.m->zones[1], true);
 		check(t.pcp->free_count == cases[i].free_count);
 		check(t.m->zones[0].below_high == cases[i].below_high);
-		toy_end(&t);
 	}
 }
 
-static void highmem_alone_means_normal_without_a_highmem_zone(void)
+TEST(highmem_alone_means_normal_without_a_highmem_zone)
 {
 	static const struct {
 		uint8_t upper;
@@ -192,27 +176,13 @@ static void highmem_alone_means_normal_without_a_highmem_zone(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct zone_spec zones[] = {TOY_ZONE(0, ZONE_DMA32, 0),
 					    TOY_ZONE(0, cases[i].upper, 32)};
-		struct toy t;
 
 		zones[0].lowmem_reserve[ZONE_NORMAL] = 100;
-		toy_new_machine(&t, "6.18", &toy_two_nodes, zones, 2);
+		TOY(t, toy_new_machine, "6.18", &toy_two_nodes, zones, 2);
 		toy_pcp(&t, 1, 8);
 		toy_add_free(&t, 0, 3, 'M');
 		t.gfp_flags = GFP_HIGHMEM;
 		toy_alloc(&t, 0, 'M');
 		check(zone_counters(t.m, &t.m->zones[1])->below_low == cases[i].below_low);
-		toy_end(&t);
 	}
-}
-
-int main(void)
-{
-	test(TV6_a_pass_that_refuses_to_mix_leaves_its_mark_on_the_pcp);
-	test(zone_locked_with_nothing_found_ended_with_5_0);
-	test(zone_locked_of_2_6_reports_pages_of_the_reserve);
-	test(a_boost_wakes_kswapd_for_any_request_up_to_6_1);
-	test(nodes_whose_kswapd_is_awake_are_tried_last_since_6_18);
-	test(a_scan_leaves_no_trace_on_a_node_that_it_passed_over);
-	test(highmem_alone_means_normal_without_a_highmem_zone);
-	return check_done();
 }

@@ -5,21 +5,12 @@
 
 #include "model/watermark.h"
 
-static void defrag_mode_counts_whole_pageblocks_only(void)
+TEST(defrag_mode_counts_whole_pageblocks_only)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_new(&w, "6.18", "defrag_mode");
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", "defrag_mode");
 	make_free(&w, NORMAL, 4000, true);
 	check(zone_free_for(w.toy.m, &w.toy.m->zones[NORMAL], 0) == 4000);
 	check(zone_free_for(w.toy.m, &w.toy.m->zones[NORMAL], 3) == 0);
 	toy_add_free(&w.toy, w.toy.m->zones[NORMAL].start + 20 * BLOCK, 9, 'M');
 	check(zone_free_for(w.toy.m, &w.toy.m->zones[NORMAL], 3) == BLOCK);
-	reclaim_machine_free(&w);
-}
-
-int main(void)
-{
-	test(defrag_mode_counts_whole_pageblocks_only);
-	return check_done();
 }

@@ -3,7 +3,7 @@
 #include "check.h"
 #include "toy.h"
 
-static void the_parameter_names_the_kernel_row_of_the_fallback(void)
+TEST(the_parameter_names_the_kernel_row_of_the_fallback)
 {
 	static const char *const rows[] = {"4.20", "6.8", "6.18"};
 	static const struct {
@@ -19,22 +19,13 @@ static void the_parameter_names_the_kernel_row_of_the_fallback(void)
 	};
 
 	for (size_t i = 0; i < 9; i++) {
-		struct toy t;
-
-		toy_new_under(&t, rows[i % 3], cases[i / 3].policy,
-			      (struct toy_geometry){4, 5, "UUUU", ZONE_DMA32});
+		TOY(t, toy_new_under, rows[i % 3], cases[i / 3].policy,
+		    (struct toy_geometry){4, 5, "UUUU", ZONE_DMA32});
 		toy_pcp(&t, 1, 8);
 		toy_add_free(&t, 0, 0, 'U');
 		toy_add_free(&t, 12, 1, 'U');
 		check(toy_alloc(&t, 0, 'M') == cases[i / 3].page);
 		check_text(toy_list(&t, cases[i / 3].order, 'U'), cases[i / 3].left);
 		check_sound(t.m);
-		toy_free(&t);
 	}
-}
-
-int main(void)
-{
-	test(the_parameter_names_the_kernel_row_of_the_fallback);
-	return check_done();
 }

@@ -10,7 +10,7 @@
  * only if all zones are balanced; in the other variants, one is enough. In every variant, the
  * first balanced zone ends a pass.
  */
-static void kswapd_sleeps_by_the_table_of_its_variant(void)
+TEST(kswapd_sleeps_by_the_table_of_its_variant)
 {
 	static const struct {
 		bool dma, normal; /* balanced */
@@ -35,19 +35,17 @@ static void kswapd_sleeps_by_the_table_of_its_variant(void)
 	for (size_t i = 0; i < 4 * sizeof(rows) / sizeof(rows[0]); i++) {
 		size_t row = i / 4, variant = i % 4;
 		bool sleeps = variants[variant].all ? rows[row].all : rows[row].any;
-		struct reclaim_machine w;
 
-		reclaim_machine_new(&w, "6.18", variants[variant].policy);
+		RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", variants[variant].policy);
 		w.toy.m->zones[DMA].lowmem_reserve[ZONE_NORMAL] = 0;
 		make_free(&w, DMA, rows[row].dma ? 100 : 10, true);
 		make_free(&w, NORMAL, rows[row].normal ? 400 : 50, true);
 		check(kswapd_may_sleep(w.toy.m, 0, 0, rows[row].class_zone) == sleeps);
 		check(kswapd_balanced(w.toy.m, 0, 0, rows[row].class_zone) == rows[row].any);
-		reclaim_machine_free(&w);
 	}
 }
 
-static void only_keepawake_uses_the_zone_index_of_the_request(void)
+TEST(only_keepawake_uses_the_zone_index_of_the_request)
 {
 	static const struct {
 		const char *policy;
@@ -60,16 +58,13 @@ static void only_keepawake_uses_the_zone_index_of_the_request(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct reclaim_machine w;
-
-		reclaim_machine_new(&w, "6.18", cases[i].policy);
+		RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", cases[i].policy);
 		check(kswapd_default_zone(w.toy.m, ZONE_NORMAL) == cases[i].zone);
-		reclaim_machine_free(&w);
 	}
 }
 
 /* Why compact_daemon_wake was 0 for 36 hours before the change, and 5160 in 10 hours after it. */
-static void only_keepawake_wakes_kcompactd_for_high_orders(void)
+TEST(only_keepawake_wakes_kcompactd_for_high_orders)
 {
 	static const struct {
 		const char *policy;
@@ -80,9 +75,7 @@ static void only_keepawake_wakes_kcompactd_for_high_orders(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct reclaim_machine w;
-
-		reclaim_machine_new(&w, "6.18", cases[i].policy);
+		RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", cases[i].policy);
 		/*
 		 * NORMAL has enough pages to compact, but single ones. DMA is free, but its
 		 * lowmem reserve leaves it unbalanced for NORMAL requests.
@@ -96,11 +89,10 @@ static void only_keepawake_wakes_kcompactd_for_high_orders(void)
 		reclaim_run_until(&w.run, 50, 400 * MS);
 		check(counters(&w, DMA)->order_resets == 1);
 		check(counters(&w, DMA)->kcompactd_asked == cases[i].asked);
-		reclaim_machine_free(&w);
 	}
 }
 
-static void a_request_wakes_kcompactd_instead_of_a_hopeless_kswapd_since_4_17(void)
+TEST(a_request_wakes_kcompactd_instead_of_a_hopeless_kswapd_since_4_17)
 {
 	static const struct {
 		const char *policy;
@@ -111,9 +103,7 @@ static void a_request_wakes_kcompactd_instead_of_a_hopeless_kswapd_since_4_17(vo
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct reclaim_machine w;
-
-		reclaim_machine_new(&w, "6.18", cases[i].policy);
+		RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", cases[i].policy);
 		make_free(&w, NORMAL, 4000, true);
 		reclaim_machine_start(&w);
 		/* kswapd has given up on the node. */
@@ -121,15 +111,5 @@ static void a_request_wakes_kcompactd_instead_of_a_hopeless_kswapd_since_4_17(vo
 		reclaim_run_wake_kswapd(&w.run, 0, 0, 9, ZONE_NORMAL);
 		check(counters(&w, DMA)->kswapd_wakeups == 0);
 		check(counters(&w, DMA)->kcompactd_asked == cases[i].asked);
-		reclaim_machine_free(&w);
 	}
-}
-
-int main(void)
-{
-	test(kswapd_sleeps_by_the_table_of_its_variant);
-	test(only_keepawake_uses_the_zone_index_of_the_request);
-	test(only_keepawake_wakes_kcompactd_for_high_orders);
-	test(a_request_wakes_kcompactd_instead_of_a_hopeless_kswapd_since_4_17);
-	return check_done();
 }

@@ -6,7 +6,7 @@
 #include "model/watermark.h"
 #include "policies/policies.h"
 
-static void a_boost_factor_of_0_never_boosts(void)
+TEST(a_boost_factor_of_0_never_boosts)
 {
 	static const struct {
 		const char *spec;
@@ -14,9 +14,7 @@ static void a_boost_factor_of_0_never_boosts(void)
 	} cases[] = {{"mainline", 1}, {"mainline:boost_factor=0", 0}};
 
 	for (size_t i = 0; i < 2; i++) {
-		struct toy t;
-
-		toy_new(&t, "6.1.192", (struct toy_geometry){4, 5, "MMMM", ZONE_DMA32});
+		TOY(t, toy_new, "6.1.192", (struct toy_geometry){4, 5, "MMMM", ZONE_DMA32});
 		toy_pcp(&t, 1, 8);
 		toy_add_free(&t, 0, 2, 'M');
 		t.zone->wmark[WMARK_HIGH] = 2;
@@ -28,11 +26,10 @@ static void a_boost_factor_of_0_never_boosts(void)
 		kswapd_begin(t.m, 0, ZONE_MOVABLE);
 		kswapd_end(t.m, 0);
 		check(t.zone->boost == 0);
-		toy_free(&t);
 	}
 }
 
-static void a_recorded_defrag_mode_mixes_only_after_reclaim(void)
+TEST(a_recorded_defrag_mode_mixes_only_after_reclaim)
 {
 	static const struct {
 		const char *spec;
@@ -41,23 +38,13 @@ static void a_recorded_defrag_mode_mixes_only_after_reclaim(void)
 	} cases[] = {{"mainline", 0, false}, {"mainline:defrag_mode=1", 1, true}};
 
 	for (size_t i = 0; i < 2; i++) {
-		struct toy t;
-
-		toy_new_under(&t, "7.2", cases[i].spec,
-			      (struct toy_geometry){4, 5, "MMMM", ZONE_DMA32});
+		TOY(t, toy_new_under, "7.2", cases[i].spec,
+		    (struct toy_geometry){4, 5, "MMMM", ZONE_DMA32});
 		toy_pcp(&t, 1, 8);
 		toy_add_free(&t, 0, 2, 'M');
 		t.gfp_flags = GFP_DIRECT_RECLAIM;
 		check(toy_alloc(&t, 0, 'U') == 0);
 		check(t.pcp->counters.nofragment_retries == cases[i].retries);
 		check(t.m->kernel->whole_blocks == cases[i].whole_blocks);
-		toy_end(&t);
 	}
-}
-
-int main(void)
-{
-	test(a_boost_factor_of_0_never_boosts);
-	test(a_recorded_defrag_mode_mixes_only_after_reclaim);
-	return check_done();
 }

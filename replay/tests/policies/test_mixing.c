@@ -32,7 +32,7 @@ static struct policy_effect after_requests(const char *kernel, const char *polic
 	return effect;
 }
 
-static void always_counts_each_request_that_it_refuses_once(void)
+TEST(always_counts_each_request_that_it_refuses_once)
 {
 	static const struct {
 		const char *kernel, *policy;
@@ -59,7 +59,7 @@ static void always_counts_each_request_that_it_refuses_once(void)
 		   "them");
 }
 
-static void a_run_without_such_requests_gives_no_choice(void)
+TEST(a_run_without_such_requests_gives_no_choice)
 {
 	for (const char *const *policy =
 		     (const char *const[]){"nofragment:mode=always", "nofragment:mode=off",
@@ -97,7 +97,7 @@ static struct policy_effect above_dma32(const char *kernel, bool room)
 	return effect;
 }
 
-static void lowzone_has_a_choice_where_a_lower_zone_has_room(void)
+TEST(lowzone_has_a_choice_where_a_lower_zone_has_room)
 {
 	struct policy_effect effect = above_dma32("4.20", true);
 
@@ -109,12 +109,4 @@ static void lowzone_has_a_choice_where_a_lower_zone_has_room(void)
 		   "never had a choice here: no node has a zone below NORMAL with room");
 	check_text(after_requests("4.20", "nofragment:mode=lowzone", 1).text,
 		   "never had a choice here: no node has a zone below NORMAL");
-}
-
-int main(void)
-{
-	test(always_counts_each_request_that_it_refuses_once);
-	test(a_run_without_such_requests_gives_no_choice);
-	test(lowzone_has_a_choice_where_a_lower_zone_has_room);
-	return check_done();
 }

@@ -14,61 +14,46 @@ static void little_to_mix(struct toy *t, const char *kernel, const char *policy)
 	check(!policy_stack_add(t->policies, policy, NULL));
 }
 
-static void off_mixes_at_once(void)
+TEST(off_mixes_at_once)
 {
-	struct toy t;
-
-	little_to_mix(&t, "6.18", "nofragment:mode=off");
+	TOY(t, little_to_mix, "6.18", "nofragment:mode=off");
 	check(toy_alloc(&t, 0, 'U') == 0);
 	check(t.pcp->counters.nofragment_retries == 0);
 	check(t.pcp->alloc_factor == 1);
-	toy_free(&t);
 }
 
-static void lowzone_mixes_when_all_zones_were_tried(void)
+TEST(lowzone_mixes_when_all_zones_were_tried)
 {
-	struct toy t;
-
-	little_to_mix(&t, "4.20", "nofragment:mode=lowzone");
+	TOY(t, little_to_mix, "4.20", "nofragment:mode=lowzone");
 	check(toy_alloc(&t, 0, 'U') == 0);
 	check(t.pcp->counters.nofragment_retries == 1);
 	check(t.pcp->counters.below_low == 0);
-	toy_free(&t);
 }
 
-static void always_mixes_only_where_reclaim_would_run(void)
+TEST(always_mixes_only_where_reclaim_would_run)
 {
-	struct toy t;
-
-	little_to_mix(&t, "6.18", "nofragment:mode=always");
+	TOY(t, little_to_mix, "6.18", "nofragment:mode=always");
 	check(toy_alloc(&t, 0, 'U') == 0);
 	check(t.pcp->counters.nofragment_retries == 1);
 	check(t.pcp->counters.below_low == 1);
 	check(t.pcp->counters.below_min == 1);
-	toy_free(&t);
 }
 
-static void whole_pageblocks_may_always_change_owner(void)
+TEST(whole_pageblocks_may_always_change_owner)
 {
-	struct toy t;
-
-	little_to_mix(&t, "6.18", "nofragment:mode=always");
+	TOY(t, little_to_mix, "6.18", "nofragment:mode=always");
 	toy_add_free(&t, 16, 4, 'M');
 	check(toy_alloc(&t, 0, 'U') == 16);
 	check(t.pcp->counters.nofragment_retries == 0);
 	check_text(toy_blocks(&t), "MU");
-	toy_free(&t);
 }
 
-static void v50_bug_tests_a_flag_that_nothing_sets(void)
+TEST(v50_bug_tests_a_flag_that_nothing_sets)
 {
-	struct toy t;
-
-	little_to_mix(&t, "6.18", "nofragment:mode=always,v50_bug=1");
+	TOY(t, little_to_mix, "6.18", "nofragment:mode=always,v50_bug=1");
 	check(toy_alloc(&t, 0, 'U') == 0);
 	check(t.pcp->counters.nofragment_retries == 0);
 	check(t.pcp->counters.below_low == 0);
-	toy_free(&t);
 }
 
 /* Whether a request for the last zone has ALLOC_NOFRAGMENT. */
@@ -83,7 +68,7 @@ static bool lowzone_on(const struct machine *machine, const struct zone_spec *zo
 	return on;
 }
 
-static void lowzone_binds_where_one_node_is_online_or_the_node_has_a_dma32(void)
+TEST(lowzone_binds_where_one_node_is_online_or_the_node_has_a_dma32)
 {
 	static const struct zone_spec bare[] = {TOY_ZONE(0, ZONE_NORMAL, 0)},
 				      remote[] = {TOY_ZONE(0, ZONE_DMA32, 0),
@@ -105,16 +90,15 @@ static void lowzone_binds_where_one_node_is_online_or_the_node_has_a_dma32(void)
 	check(!lowzone_on(&toy_two_nodes, dma, 2));
 }
 
-static void lowzone_mixes_at_home_before_it_leaves_its_node(void)
+TEST(lowzone_mixes_at_home_before_it_leaves_its_node)
 {
 	static const struct zone_spec zones[] = {
 		TOY_ZONE(0, ZONE_DMA32, 0),
 		TOY_ZONE(0, ZONE_NORMAL, 32),
 		TOY_ZONE(1, ZONE_NORMAL, 64),
 	};
-	struct toy t;
 
-	toy_new_machine_under(&t, "4.20", "nofragment:mode=lowzone", &toy_two_nodes, zones, 3);
+	TOY(t, toy_new_machine_under, "4.20", "nofragment:mode=lowzone", &toy_two_nodes, zones, 3);
 	toy_add_free(&t, 0, 2, 'M');
 	t.zone = &t.m->zones[1];
 	toy_add_free(&t, 32, 2, 'M');
@@ -122,17 +106,4 @@ static void lowzone_mixes_at_home_before_it_leaves_its_node(void)
 	toy_add_free(&t, 64, 2, 'U');
 	check(toy_alloc(&t, 0, 'U') == 32);
 	check(zone_pcp(t.m, &t.m->zones[1], 0)->counters.nofragment_retries == 1);
-	toy_free(&t);
-}
-
-int main(void)
-{
-	test(off_mixes_at_once);
-	test(lowzone_mixes_when_all_zones_were_tried);
-	test(always_mixes_only_where_reclaim_would_run);
-	test(whole_pageblocks_may_always_change_owner);
-	test(v50_bug_tests_a_flag_that_nothing_sets);
-	test(lowzone_binds_where_one_node_is_online_or_the_node_has_a_dma32);
-	test(lowzone_mixes_at_home_before_it_leaves_its_node);
-	return check_done();
 }

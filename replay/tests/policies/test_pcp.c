@@ -94,7 +94,7 @@ static struct traffic ride(const char *kernel, const char *spec, const struct wa
 	return all;
 }
 
-static void published_waves_have_the_traffic_of_the_kernel(void)
+TEST(published_waves_have_the_traffic_of_the_kernel)
 {
 	static const struct {
 		struct wave wave;
@@ -128,7 +128,7 @@ static bool rows_pcp_equal(const struct kernel *a, const struct kernel *b)
 	       !a->decay == !b->decay;
 }
 
-static void the_modes_give_one_row_the_pcp_rules_of_another(void)
+TEST(the_modes_give_one_row_the_pcp_rules_of_another)
 {
 	struct kernel fixed = tuned("6.8", "pcp:mode=fixed"),
 		      tuned_up = tuned("6.5", "pcp:mode=auto");
@@ -160,7 +160,7 @@ static struct pcp limited(const char *kernel, const char *spec)
 	return pcp;
 }
 
-static void numbers_given_replace_those_of_the_snapshot(void)
+TEST(numbers_given_replace_those_of_the_snapshot)
 {
 	struct pcp pcp = limited("6.18", "pcp");
 
@@ -204,7 +204,7 @@ static int high_after(const char *spec, struct pcp recorded)
 	return high;
 }
 
-static void a_tuned_high_stays_within_the_limits_of_the_sysctl(void)
+TEST(a_tuned_high_stays_within_the_limits_of_the_sysctl)
 {
 	static const char share[] = "pcp:percpu_pagelist_high_fraction=64",
 			  tuned[] = "pcp:percpu_pagelist_high_fraction=0";
@@ -219,7 +219,7 @@ static void a_tuned_high_stays_within_the_limits_of_the_sysctl(void)
 	check(high_after(tuned, fixed) == 7000);
 }
 
-static void tick_ms_sets_the_tick_of_the_run(void)
+TEST(tick_ms_sets_the_tick_of_the_run)
 {
 	struct policy_stack *stack;
 	struct policy *owner;
@@ -233,13 +233,11 @@ static void tick_ms_sets_the_tick_of_the_run(void)
 	policy_stack_free(stack);
 }
 
-static void a_batch_of_0_drains_page_by_page(void)
+TEST(a_batch_of_0_drains_page_by_page)
 {
 	for_each_kernel(kernel, "2.6.31", "5.14", "6.12.117", "6.18")
 	{
-		struct toy t;
-
-		toy_new_under(&t, *kernel, "pcp:batch=0,high_min=0", toy_small("MMMM"));
+		TOY(t, toy_new_under, *kernel, "pcp:batch=0,high_min=0", toy_small("MMMM"));
 		policy_stack_limit_pcps(t.policies, t.m);
 		check(t.pcp->batch == 1);
 		for (uint32_t page = 0; page < 20; page += 2)
@@ -247,7 +245,6 @@ static void a_batch_of_0_drains_page_by_page(void)
 		pcp_tick(t.m, 0);
 		pcp_drain_all(t.m);
 		check(!t.pcp->count);
-		toy_end(&t);
 	}
 }
 
@@ -282,7 +279,7 @@ static struct run_of_blocks take_and_free(const char *kernel, const char *spec)
 	return got;
 }
 
-static void alloc_batch_lifts_the_rules_of_high_orders(void)
+TEST(alloc_batch_lifts_the_rules_of_high_orders)
 {
 	struct run_of_blocks kernel = take_and_free("6.12.117", "alloc_batch");
 	struct run_of_blocks scaled = take_and_free("6.12.117", "alloc_batch:refill=scaled");
@@ -294,7 +291,7 @@ static void alloc_batch_lifts_the_rules_of_high_orders(void)
 	check(kernel.drains && !whole.drains);
 }
 
-static void each_step_of_the_series_changes_its_own_rule(void)
+TEST(each_step_of_the_series_changes_its_own_rule)
 {
 	struct run_of_blocks base = take_and_free("6.18", "pcp:series=base");
 	struct run_of_blocks row = take_and_free("6.5", "pcp");
@@ -341,22 +338,8 @@ static uint64_t drains_of_turns(const char *spec)
 	return drains;
 }
 
-static void only_frees_of_high_order_in_a_row_drain_since_patch_1(void)
+TEST(only_frees_of_high_order_in_a_row_drain_since_patch_1)
 {
 	check(drains_of_turns("pcp:series=base") == 20);
 	check(drains_of_turns("pcp:series=1") == 0);
-}
-
-int main(void)
-{
-	test(published_waves_have_the_traffic_of_the_kernel);
-	test(the_modes_give_one_row_the_pcp_rules_of_another);
-	test(numbers_given_replace_those_of_the_snapshot);
-	test(a_tuned_high_stays_within_the_limits_of_the_sysctl);
-	test(tick_ms_sets_the_tick_of_the_run);
-	test(a_batch_of_0_drains_page_by_page);
-	test(alloc_batch_lifts_the_rules_of_high_orders);
-	test(each_step_of_the_series_changes_its_own_rule);
-	test(only_frees_of_high_order_in_a_row_drain_since_patch_1);
-	return check_done();
 }

@@ -21,7 +21,7 @@ static void toy_reserve(struct toy *t, const char *row, const char *mode, const 
 	toy_pcp(t, 1, 8);
 }
 
-static void TV13_only_the_bug_drains_the_reserve_to_movable(void)
+TEST(TV13_only_the_bug_drains_the_reserve_to_movable)
 {
 	static const struct {
 		const char *mode, *events, *movable, *reserve;
@@ -35,9 +35,7 @@ static void TV13_only_the_bug_drains_the_reserve_to_movable(void)
 	};
 
 	for (size_t i = 0; i < 5 * NR_ROWS; i++) {
-		struct toy t;
-
-		toy_reserve(&t, rows[i / 5], cases[i % 5].mode, "MMMMMMVM");
+		TOY(t, toy_reserve, rows[i / 5], cases[i % 5].mode, "MMMMMMVM");
 		toy_free_page(&t, 100, 0);
 		toy_drain(&t);
 		check_text(toy_events(&t), cases[i % 5].events);
@@ -45,24 +43,20 @@ static void TV13_only_the_bug_drains_the_reserve_to_movable(void)
 		check_text(toy_list(&t, 0, 'V'), cases[i % 5].reserve);
 		check(t.pcp->counters.reserve_leaked == cases[i % 5].leaked);
 		check(t.pcp->counters.reserve_past_pcp == cases[i % 5].past_pcp);
-		toy_end(&t);
 	}
 }
 
-static void mode_none_removes_the_reserve_of_a_row(void)
+TEST(mode_none_removes_the_reserve_of_a_row)
 {
-	struct toy t;
-
-	toy_reserve(&t, "2.6.32", "mode=none", "MM");
+	TOY(t, toy_reserve, "2.6.32", "mode=none", "MM");
 	t.zone->wmark[WMARK_MIN] = 10;
 	snapshot_complete(t.m);
 	check_text(toy_blocks(&t), "MM");
 	toy_add_free(&t, 0, 2, 'V');
 	check(toy_alloc(&t, 2, 'U') == UINT64_MAX);
-	toy_end(&t);
 }
 
-static void the_reserve_is_the_first_movable_blocks_and_their_free_pages(void)
+TEST(the_reserve_is_the_first_movable_blocks_and_their_free_pages)
 {
 	static const struct {
 		const char *mode;
@@ -79,9 +73,7 @@ static void the_reserve_is_the_first_movable_blocks_and_their_free_pages(void)
 	};
 
 	for (size_t i = 0; i < 7 * NR_ROWS; i++) {
-		struct toy t;
-
-		toy_reserve(&t, rows[i / 7], cases[i % 7].mode, "UMMM");
+		TOY(t, toy_reserve, rows[i / 7], cases[i % 7].mode, "UMMM");
 		t.zone->wmark[WMARK_MIN] = cases[i % 7].min;
 		toy_add_free(&t, 16, 2, 'M');
 		toy_add_free(&t, 32, 5, 'M');
@@ -92,16 +84,13 @@ static void the_reserve_is_the_first_movable_blocks_and_their_free_pages(void)
 		if (cases[i % 7].blocks[2] == 'V' && i / 7 >= 2)
 			check(t.zone->nr_free[4][MIGRATETYPE_RESERVE] ==
 			      (cases[i % 7].blocks[3] == 'V' ? 2 : 1));
-		toy_end(&t);
 	}
 }
 
-static void the_reserve_is_the_last_resort(void)
+TEST(the_reserve_is_the_last_resort)
 {
 	for (size_t i = 0; i < NR_ROWS; i++) {
-		struct toy t;
-
-		toy_reserve(&t, rows[i], "mode=fix1", "VMUM");
+		TOY(t, toy_reserve, rows[i], "mode=fix1", "VMUM");
 		toy_add_free(&t, 0, 2, 'V');
 		toy_add_free(&t, 32, 2, 'U');
 		check(toy_alloc(&t, 2, 'M') == 32);
@@ -112,12 +101,11 @@ static void the_reserve_is_the_last_resort(void)
 		check(t.pcp->counters.atomic_orders_reserve == 1);
 		check(toy_alloc(&t, 2, 'M') == UINT64_MAX);
 		check(t.pcp->counters.atomic_orders_failed == 1);
-		toy_end(&t);
 	}
 }
 
 /* A request that may sleep takes the reserve, too. It fails only if no page can be moved for it. */
-static void requests_that_may_sleep_are_counted_apart(void)
+TEST(requests_that_may_sleep_are_counted_apart)
 {
 	static const struct {
 		int order;
@@ -134,9 +122,8 @@ static void requests_that_may_sleep_are_counted_apart(void)
 			.makes_room = true,
 		};
 		const struct counters *counters;
-		struct toy t;
 
-		toy_reserve(&t, rows[i / 4], "mode=fix1", "VMUM");
+		TOY(t, toy_reserve, rows[i / 4], "mode=fix1", "VMUM");
 		toy_add_free(&t, 0, order, 'V');
 		toy_add_free(&t, 32, order, 'U');
 		counters = &t.pcp->counters;
@@ -155,11 +142,10 @@ static void requests_that_may_sleep_are_counted_apart(void)
 		check(toy_alloc(&t, order, 'M') == UINT64_MAX);
 		check(counters->sleeping_orders_failed == counted);
 		check(counters->atomic_orders + counters->atomic_orders_failed == 0);
-		toy_end(&t);
 	}
 }
 
-static void only_fix2_keeps_a_freed_page_of_the_reserve_from_movable_requests(void)
+TEST(only_fix2_keeps_a_freed_page_of_the_reserve_from_movable_requests)
 {
 	static const struct {
 		const char *mode;
@@ -170,17 +156,14 @@ static void only_fix2_keeps_a_freed_page_of_the_reserve_from_movable_requests(vo
 	};
 
 	for (size_t i = 0; i < 5 * NR_ROWS; i++) {
-		struct toy t;
-
-		toy_reserve(&t, rows[i / 5], cases[i % 5].mode, "MMMMMMVM");
+		TOY(t, toy_reserve, rows[i / 5], cases[i % 5].mode, "MMMMMMVM");
 		toy_add_free(&t, 0, 0, 'M');
 		toy_free_page(&t, 100, 0);
 		check(toy_alloc(&t, 0, 'M') == cases[i % 5].page);
-		toy_end(&t);
 	}
 }
 
-static void the_separate_pcp_list_serves_requests_that_find_nothing_else(void)
+TEST(the_separate_pcp_list_serves_requests_that_find_nothing_else)
 {
 	static const struct {
 		const char *mode;
@@ -194,9 +177,7 @@ static void the_separate_pcp_list_serves_requests_that_find_nothing_else(void)
 	};
 
 	for (size_t i = 0; i < 4 * NR_ROWS; i++) {
-		struct toy t;
-
-		toy_reserve(&t, rows[i / 4], cases[i % 4].mode, "IMMMMMVM");
+		TOY(t, toy_reserve, rows[i / 4], cases[i % 4].mode, "IMMMMMVM");
 		/* Free pages count for the watermark, but no request may take ISOLATE ones. */
 		toy_add_free(&t, 0, 2, 'I');
 		toy_free_page(&t, 100, 0);
@@ -205,7 +186,6 @@ static void the_separate_pcp_list_serves_requests_that_find_nothing_else(void)
 		check(t.pcp->counters.drains == cases[i % 4].drains);
 		check(t.pcp->counters.reserve_taken == cases[i % 4].drains);
 		check(t.pcp->count == 0);
-		toy_end(&t);
 	}
 }
 
@@ -252,7 +232,7 @@ static uint32_t astray_after_load(const char *row, const char *mode)
 	return astray;
 }
 
-static void no_fix_leaks_pages_on_a_load_where_the_bug_does(void)
+TEST(no_fix_leaks_pages_on_a_load_where_the_bug_does)
 {
 	for (size_t i = 0; i < NR_ROWS; i++) {
 		check(astray_after_load(rows[i], "mode=bug") > 0);
@@ -261,17 +241,4 @@ static void no_fix_leaks_pages_on_a_load_where_the_bug_does(void)
 		check(astray_after_load(rows[i], "mode=fix3") == 0);
 		check(astray_after_load(rows[i], "mode=fix4") == 0);
 	}
-}
-
-int main(void)
-{
-	test(TV13_only_the_bug_drains_the_reserve_to_movable);
-	test(mode_none_removes_the_reserve_of_a_row);
-	test(the_reserve_is_the_first_movable_blocks_and_their_free_pages);
-	test(the_reserve_is_the_last_resort);
-	test(requests_that_may_sleep_are_counted_apart);
-	test(only_fix2_keeps_a_freed_page_of_the_reserve_from_movable_requests);
-	test(the_separate_pcp_list_serves_requests_that_find_nothing_else);
-	test(no_fix_leaks_pages_on_a_load_where_the_bug_does);
-	return check_done();
 }

@@ -5,7 +5,7 @@
 #include "model/reclaim_ops.h"
 #include "toy.h"
 
-static void stall_counts_the_slow_path_allocations_that_it_would_refuse(void)
+TEST(stall_counts_the_slow_path_allocations_that_it_would_refuse)
 {
 	static const struct {
 		const char *policy;
@@ -23,10 +23,8 @@ static void stall_counts_the_slow_path_allocations_that_it_would_refuse(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new_under(&t, "6.18", cases[i].policy,
-			      (struct toy_geometry){4, 5, "UUUU", ZONE_DMA32});
+		TOY(t, toy_new_under, "6.18", cases[i].policy,
+		    (struct toy_geometry){4, 5, "UUUU", ZONE_DMA32});
 		/* A refill of 2: a page of order 0, then one of order 2. */
 		toy_pcp(&t, 2, 8);
 		t.zone->wmark[WMARK_LOW] = t.zone->wmark[WMARK_HIGH] = cases[i].low;
@@ -37,7 +35,6 @@ static void stall_counts_the_slow_path_allocations_that_it_would_refuse(void)
 		check(toy_alloc(&t, 0, cases[i].type) != UINT64_MAX);
 		check(t.pcp->counters.stalls == cases[i].stalls);
 		check(t.pcp->counters.stall_refusals == cases[i].refusals);
-		toy_free(&t);
 	}
 }
 
@@ -71,7 +68,7 @@ static void wake_nobody(void *self, const struct zone *zone)
 }
 
 /* The first zone of the request is full; its fallback would be in the second one. */
-static void a_refused_fallback_boosts_as_ever_and_asks_for_the_first_zone(void)
+TEST(a_refused_fallback_boosts_as_ever_and_asks_for_the_first_zone)
 {
 	const struct zone_spec zones[] = {TOY_ZONE(0, ZONE_DMA, 0), TOY_ZONE(0, ZONE_NORMAL, 32)};
 	const struct machine machine = toy_machine(4, 5);
@@ -90,12 +87,11 @@ static void a_refused_fallback_boosts_as_ever_and_asks_for_the_first_zone(void)
 			.class_zone = ZONE_NORMAL,
 			.flags = ALLOC_SLOW,
 		};
-		struct toy t;
 		enum rmqueue_mode mode = RMQUEUE_NORMAL;
 		struct policy *owner;
 
 		/* 5.0 boosts zones of any size. */
-		toy_new_machine_under(&t, "5.0", "stall", &machine, zones, 2);
+		TOY(t, toy_new_machine_under, "5.0", "stall", &machine, zones, 2);
 		t.m->reclaim_ops = &ops;
 		t.m->record->boost_acts = true;
 		t.m->zones[1].wmark[WMARK_HIGH] = t.m->zones[0].wmark[WMARK_HIGH] = 100 * factor;
@@ -107,13 +103,5 @@ static void a_refused_fallback_boosts_as_ever_and_asks_for_the_first_zone(void)
 		t.m->blocks[0].migratetype = MIGRATETYPE_UNMOVABLE;
 		check(rmqueue_core(t.m, &t.m->zones[0], &rq, &mode) == NO_FRAME);
 		check(t.m->zones[0].boost == 16 * factor);
-		toy_end(&t);
 	}
-}
-
-int main(void)
-{
-	test(a_refused_fallback_boosts_as_ever_and_asks_for_the_first_zone);
-	test(stall_counts_the_slow_path_allocations_that_it_would_refuse);
-	return check_done();
 }

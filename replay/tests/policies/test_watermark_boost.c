@@ -5,12 +5,10 @@
 
 #include "model/watermark.h"
 
-static void a_boost_stops_at_its_limit_and_its_time_is_counted(void)
+TEST(a_boost_stops_at_its_limit_and_its_time_is_counted)
 {
-	struct toy t;
-
-	toy_new_under(&t, "4.20", "watermark_boost:factor=20000",
-		      (struct toy_geometry){4, 5, "MMMM", ZONE_DMA32});
+	TOY(t, toy_new_under, "4.20", "watermark_boost:factor=20000",
+	    (struct toy_geometry){4, 5, "MMMM", ZONE_DMA32});
 	toy_pcp(&t, 1, 8);
 	t.m->record->boost_acts = true;
 	t.zone->wmark[WMARK_HIGH] = 20;
@@ -28,11 +26,10 @@ static void a_boost_stops_at_its_limit_and_its_time_is_counted(void)
 	check(t.zone->boost == 0);
 	check(t.pcp->counters.boosted_ns == 1000);
 	check(t.pcp->counters.boost_saturated_ns == 800);
-	toy_free(&t);
 }
 
 /* A fallback that cannot claim: one free page in a pageblock of used ones. */
-static void trigger_claim_attempt_boosts_only_for_attempts_to_claim(void)
+TEST(trigger_claim_attempt_boosts_only_for_attempts_to_claim)
 {
 	static const struct {
 		const char *kernel, *policy;
@@ -52,22 +49,12 @@ static void trigger_claim_attempt_boosts_only_for_attempts_to_claim(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new_under(&t, cases[i].kernel, cases[i].policy,
-			      (struct toy_geometry){4, 5, "UUUU", ZONE_DMA32});
+		TOY(t, toy_new_under, cases[i].kernel, cases[i].policy,
+		    (struct toy_geometry){4, 5, "UUUU", ZONE_DMA32});
 		toy_pcp(&t, 1, 8);
 		t.zone->wmark[WMARK_HIGH] = 20;
 		toy_add_free(&t, 0, 0, 'U');
 		check(toy_alloc(&t, 0, cases[i].type) == 0);
 		check(t.pcp->counters.boost_asks == cases[i].asks);
-		toy_free(&t);
 	}
-}
-
-int main(void)
-{
-	test(a_boost_stops_at_its_limit_and_its_time_is_counted);
-	test(trigger_claim_attempt_boosts_only_for_attempts_to_claim);
-	return check_done();
 }

@@ -53,7 +53,7 @@ static bool marks_are(const struct zone_spec *zone, int64_t min, int64_t low, in
 	       zone->wmark[WMARK_HIGH] == high;
 }
 
-static void every_zone_keeps_its_share_of_min_free_kbytes(void)
+TEST(every_zone_keeps_its_share_of_min_free_kbytes)
 {
 	struct zone_spec zones[NR_ZONES];
 
@@ -69,7 +69,7 @@ static void every_zone_keeps_its_share_of_min_free_kbytes(void)
 	check(zones[DMA32].wmark_promo == 0);
 }
 
-static void min_free_kbytes_is_fewer_pages_if_they_are_larger(void)
+TEST(min_free_kbytes_is_fewer_pages_if_they_are_larger)
 {
 	struct machine machine = toy_machine(13, 13);
 	struct zone_spec zones[NR_ZONES];
@@ -81,7 +81,7 @@ static void min_free_kbytes_is_fewer_pages_if_they_are_larger(void)
 	check(marks_are(&zones[NORMAL], 14770, 20164, 25558));
 }
 
-static void the_scale_factor_widens_marks_that_min_leaves_close(void)
+TEST(the_scale_factor_widens_marks_that_min_leaves_close)
 {
 	struct zone_spec zones[NR_ZONES];
 
@@ -94,7 +94,7 @@ static void the_scale_factor_widens_marks_that_min_leaves_close(void)
 	check(marks_are(&zones[NORMAL], 14770, 14770 + 3692, 14770 + 2 * 3692));
 }
 
-static void parameters_that_are_not_given_stay_as_recorded(void)
+TEST(parameters_that_are_not_given_stay_as_recorded)
 {
 	struct zone_spec zones[NR_ZONES];
 
@@ -115,7 +115,7 @@ static void parameters_that_are_not_given_stay_as_recorded(void)
 	check(marks_are(&zones[NORMAL], 14770, 20164, 25558));
 }
 
-static void a_movable_zone_keeps_32_to_128_pages_and_has_no_share(void)
+TEST(a_movable_zone_keeps_32_to_128_pages_and_has_no_share)
 {
 	static const struct {
 		uint64_t managed;
@@ -137,7 +137,7 @@ static void a_movable_zone_keeps_32_to_128_pages_and_has_no_share(void)
 	}
 }
 
-static void the_ratio_reserves_lower_zones_against_requests_for_higher_ones(void)
+TEST(the_ratio_reserves_lower_zones_against_requests_for_higher_ones)
 {
 	static const int64_t dma[NR_ZONE] = {[ZONE_DMA32] = 3017,
 					     [ZONE_NORMAL] = 24088,
@@ -158,15 +158,4 @@ static void the_ratio_reserves_lower_zones_against_requests_for_higher_ones(void
 	apply("watermarks:reserve_ratio_dma32=0", zones, NR_ZONES);
 	check(zones[DMA32].lowmem_reserve[ZONE_NORMAL] == 0);
 	check(zones[DMA].lowmem_reserve[ZONE_NORMAL] == 24088);
-}
-
-int main(void)
-{
-	test(every_zone_keeps_its_share_of_min_free_kbytes);
-	test(min_free_kbytes_is_fewer_pages_if_they_are_larger);
-	test(the_scale_factor_widens_marks_that_min_leaves_close);
-	test(parameters_that_are_not_given_stay_as_recorded);
-	test(a_movable_zone_keeps_32_to_128_pages_and_has_no_share);
-	test(the_ratio_reserves_lower_zones_against_requests_for_higher_ones);
-	return check_done();
 }

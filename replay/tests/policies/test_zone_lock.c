@@ -6,7 +6,7 @@
 #include "freerun/zone_lock_queue.h"
 #include "policies/policies.h"
 
-static void a_profile_is_a_line_through_the_published_hold_times(void)
+TEST(a_profile_is_a_line_through_the_published_hold_times)
 {
 	static const struct {
 		const char *spec;
@@ -34,10 +34,4 @@ static void a_profile_is_a_line_through_the_published_hold_times(void)
 		check(costs.copies == 1);
 		policy_stack_free(stack);
 	}
-}
-
-int main(void)
-{
-	test(a_profile_is_a_line_through_the_published_hold_times);
-	return check_done();
 }

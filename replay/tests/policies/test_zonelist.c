@@ -3,7 +3,7 @@
 #include "check.h"
 #include "toy.h"
 
-static void zone_order_saves_the_low_zones_of_every_node(void)
+TEST(zone_order_saves_the_low_zones_of_every_node)
 {
 	static const struct zone_spec zones[] = {
 		TOY_ZONE(0, ZONE_DMA, 0),       TOY_ZONE(0, ZONE_DMA32, 32),
@@ -18,17 +18,8 @@ static void zone_order_saves_the_low_zones_of_every_node(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct toy t;
-
-		toy_new_machine_under(&t, "6.18", cases[i].policy, &toy_two_nodes, zones, 5);
+		TOY(t, toy_new_machine_under, "6.18", cases[i].policy, &toy_two_nodes, zones, 5);
 		check_text(toy_zonelist(&t, 0), cases[i].orders[0]);
 		check_text(toy_zonelist(&t, 1), cases[i].orders[1]);
-		toy_free(&t);
 	}
-}
-
-int main(void)
-{
-	test(zone_order_saves_the_low_zones_of_every_node);
-	return check_done();
 }

@@ -14,13 +14,12 @@ static struct accuracy_count sizes_of_drains(const struct validate *v)
 	return decision_count(v, DECISION_DRAIN_SIZE);
 }
 
-static void a_stamp_shows_that_reclaim_has_begun(void)
+TEST(a_stamp_shows_that_reclaim_has_begun)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
 	static const struct row events[] = {
-		FREE(0, 512, 0),           FREE(0, 514, 0),           FREE(0, 516, 0),
-		FREE(0, 518, 0),           DRAIN(0, 512, 0, MOVABLE), DRAIN(0, 514, 0, MOVABLE),
-		DRAIN(0, 516, 0, MOVABLE),
+		FREE(0, 512, 0, .run = 4),
+		DRAIN(0, 512, 0, MOVABLE, .run = 3),
 	};
 	static const struct stamped stamps[] = {DRAINED(.at = 4, .count = 4, .high = 8,
 							.high_min = 8, .high_max = 8, .batch = 1,
@@ -36,7 +35,7 @@ static void a_stamp_shows_that_reclaim_has_begun(void)
 }
 
 /* The refill of a list with batch 4, of twice that: alloc_factor was 1, and is 2 after it. */
-static void a_stamp_shows_the_scale_of_a_refill(void)
+TEST(a_stamp_shows_the_scale_of_a_refill)
 {
 	enum { SIZE = 8 };
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
@@ -59,7 +58,7 @@ static void a_stamp_shows_the_scale_of_a_refill(void)
 }
 
 /* Two pages of one task, the second with a stamp: it begins a refill of its own. */
-static void a_stamp_parts_refills(void)
+TEST(a_stamp_parts_refills)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
 	static const struct row events[] = {
@@ -79,7 +78,7 @@ static void a_stamp_parts_refills(void)
 }
 
 /* Frees whose count is one below the model's, which has not seen an entry leave. */
-static void a_list_with_fewer_pages_drains_as_much_later(void)
+TEST(a_list_with_fewer_pages_drains_as_much_later)
 {
 	enum { FREES = 9 };
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
@@ -106,7 +105,7 @@ static void a_list_with_fewer_pages_drains_as_much_later(void)
 	validate_free(v);
 }
 
-static void rows_out_of_order_are_refused(void)
+TEST(rows_out_of_order_are_refused)
 {
 	static const struct stamped stamps[] = {DRAINED(.at = 2), DRAINED(.at = 1)};
 	struct stamps loaded = {0};
@@ -149,14 +148,4 @@ static void rows_out_of_order_are_refused(void)
 	check(stamps_load(&loaded, validate_model(v), &columns, 2, 0, &err) == -EINVAL);
 	stamps_free(&loaded);
 	validate_free(v);
-}
-
-int main(void)
-{
-	test(a_stamp_shows_that_reclaim_has_begun);
-	test(a_stamp_shows_the_scale_of_a_refill);
-	test(a_stamp_parts_refills);
-	test(a_list_with_fewer_pages_drains_as_much_later);
-	test(rows_out_of_order_are_refused);
-	return check_done();
 }

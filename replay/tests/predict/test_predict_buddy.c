@@ -2,7 +2,7 @@
 /* Predictions of pages from the free lists; a miss corrects the model for the next prediction. */
 #include "short_tape.h"
 
-static void a_claim_of_a_whole_chunk_changes_all_its_pageblocks(void)
+TEST(a_claim_of_a_whole_chunk_changes_all_its_pageblocks)
 {
 	static const struct chunk chunks[] = {{0, 10, MOVABLE}, {1024, 10, MOVABLE}};
 	/* The kernel claims the second chunk, the model would take the first. */
@@ -23,7 +23,7 @@ static void a_claim_of_a_whole_chunk_changes_all_its_pageblocks(void)
 	validate_free(v);
 }
 
-static void a_page_of_another_list_shows_its_pageblock_s_type(void)
+TEST(a_page_of_another_list_shows_its_pageblock_s_type)
 {
 	static const struct chunk chunks[] = {{0, 10, MOVABLE}, {1024, 5, MOVABLE}};
 	static const struct row events[] = {
@@ -40,7 +40,7 @@ static void a_page_of_another_list_shows_its_pageblock_s_type(void)
 	validate_free(v);
 }
 
-static void a_claim_that_shows_empty_lists_fills_them(void)
+TEST(a_claim_that_shows_empty_lists_fills_them)
 {
 	static const struct chunk chunks[] = {{1024, 5, UNMOVABLE}, {2048, 9, MOVABLE}};
 	/* The claim shows that no UNMOVABLE chunk was free. */
@@ -56,7 +56,7 @@ static void a_claim_that_shows_empty_lists_fills_them(void)
 	validate_free(v);
 }
 
-static void a_single_page_proves_nothing_against_the_small_chunks_that_follow(void)
+TEST(a_single_page_proves_nothing_against_the_small_chunks_that_follow)
 {
 	static const struct chunk chunks[] = {
 		{1024, 0, MOVABLE}, {1026, 0, MOVABLE}, {2048, 1, MOVABLE}, {3072, 9, MOVABLE}};
@@ -75,7 +75,7 @@ static void a_single_page_proves_nothing_against_the_small_chunks_that_follow(vo
 	validate_free(v);
 }
 
-static void a_chunk_that_merges_with_a_phantom_s_buddy_is_no_list_s_first(void)
+TEST(a_chunk_that_merges_with_a_phantom_s_buddy_is_no_list_s_first)
 {
 	static const struct chunk chunks[] = {
 		{2048, 0, MOVABLE}, {1024, 1, MOVABLE}, {2050, 1, MOVABLE}, {1536, 1, MOVABLE}};
@@ -93,7 +93,7 @@ static void a_chunk_that_merges_with_a_phantom_s_buddy_is_no_list_s_first(void)
 	validate_free(v);
 }
 
-static void a_fallback_moves_the_recorded_chunk_s_block_and_no_other(void)
+TEST(a_fallback_moves_the_recorded_chunk_s_block_and_no_other)
 {
 	static const struct chunk chunks[] = {
 		{512, 6, MOVABLE}, {1024, 6, MOVABLE}, {1088, 4, MOVABLE}};
@@ -120,7 +120,7 @@ static void a_fallback_moves_the_recorded_chunk_s_block_and_no_other(void)
 	validate_free(v);
 }
 
-static void a_fallback_shows_that_larger_chunks_are_not_free(void)
+TEST(a_fallback_shows_that_larger_chunks_are_not_free)
 {
 	static const struct chunk chunks[] = {{2048, 9, MOVABLE}, {1024, 6, MOVABLE}};
 	static const struct row events[] = {
@@ -147,7 +147,7 @@ static void a_fallback_shows_that_larger_chunks_are_not_free(void)
 		     .fallback_migratetype = MOVABLE),                                             \
 		ALLOC(0, p, 0, UNMOVABLE)
 
-static void a_steal_shows_which_chunks_are_not_first(void)
+TEST(a_steal_shows_which_chunks_are_not_first)
 {
 	static const struct chunk one_list[] = {
 		{1024, 0, MOVABLE}, {1026, 0, MOVABLE}, {1028, 0, MOVABLE}};
@@ -174,7 +174,7 @@ static void a_steal_shows_which_chunks_are_not_first(void)
 		     .fallback_order = from, .fallback_migratetype = MOVABLE, .owner = true),      \
 		ALLOC(0, p, o, UNMOVABLE)
 
-static void a_claim_shows_which_chunk_was_first_and_moves_no_other_block(void)
+TEST(a_claim_shows_which_chunk_was_first_and_moves_no_other_block)
 {
 	/* The model would claim 512's block. The smallest chunk of 1024's block is used first. */
 	static const struct chunk chunks[] = {
@@ -194,18 +194,4 @@ static void a_claim_shows_which_chunk_was_first_and_moves_no_other_block(void)
 	check(validate_model(v)->frames[512].state == FRAME_FREE);
 	check(frame_block(validate_model(v), 512)->migratetype == MOVABLE);
 	validate_free(v);
-}
-
-int main(void)
-{
-	test(a_claim_of_a_whole_chunk_changes_all_its_pageblocks);
-	test(a_page_of_another_list_shows_its_pageblock_s_type);
-	test(a_claim_that_shows_empty_lists_fills_them);
-	test(a_single_page_proves_nothing_against_the_small_chunks_that_follow);
-	test(a_chunk_that_merges_with_a_phantom_s_buddy_is_no_list_s_first);
-	test(a_fallback_moves_the_recorded_chunk_s_block_and_no_other);
-	test(a_fallback_shows_that_larger_chunks_are_not_free);
-	test(a_steal_shows_which_chunks_are_not_first);
-	test(a_claim_shows_which_chunk_was_first_and_moves_no_other_block);
-	return check_done();
 }

@@ -13,11 +13,11 @@ static int entry_order(struct validate *v, uint64_t pfn)
 	return f->state == FRAME_PCP ? f->order : -1;
 }
 
-static void TVB_a_stack_comes_back_as_one_block(void)
+TEST(TVB_a_stack_comes_back_as_one_block)
 {
 	static const struct row events[] = {
-		FREE(0, 512, 0), FREE(0, 513, 0),           FREE(0, 514, 0),
-		FREE(0, 515, 0), ALLOC(0, 512, 2, MOVABLE),
+		FREE(0, 512, 0, .run = 4, .step = 1),
+		ALLOC(0, 512, 2, MOVABLE),
 	};
 
 	for (int i = 0; i < 2; i++) {
@@ -30,12 +30,11 @@ static void TVB_a_stack_comes_back_as_one_block(void)
 	}
 }
 
-static void TVA_a_run_is_freed_as_aligned_blocks(void)
+TEST(TVA_a_run_is_freed_as_aligned_blocks)
 {
 	static const struct row events[] = {
-		FREE(0, 513, 0), FREE(0, 514, 0), FREE(0, 515, 0),           FREE(0, 516, 0),
-		FREE(0, 517, 0), FREE(0, 518, 0), FREE(0, 519, 0),           FREE(0, 520, 0),
-		FREE(0, 521, 0), FREE(0, 522, 0), ALLOC(0, 516, 2, MOVABLE),
+		FREE(0, 513, 0, .run = 10, .step = 1),
+		ALLOC(0, 516, 2, MOVABLE),
 	};
 	struct validate *v = VALIDATED(chunks, events, .kernel = "7.2", .pcp_batch = 63);
 
@@ -45,11 +44,12 @@ static void TVA_a_run_is_freed_as_aligned_blocks(void)
 	validate_free(v);
 }
 
-static void pages_freed_one_by_one_come_back_one_by_one(void)
+TEST(pages_freed_one_by_one_come_back_one_by_one)
 {
 	static const struct row events[] = {
-		FREE(0, 512, 0), FREE(0, 513, 0),           FREE(0, 514, 0),
-		FREE(0, 515, 0), ALLOC(0, 515, 0, MOVABLE), ALLOC(0, 514, 0, MOVABLE),
+		FREE(0, 512, 0, .run = 4, .step = 1),
+		ALLOC(0, 515, 0, MOVABLE),
+		ALLOC(0, 514, 0, MOVABLE),
 	};
 	struct validate *v = VALIDATED(chunks, events, .kernel = "7.2", .pcp_batch = 63);
 
@@ -58,15 +58,12 @@ static void pages_freed_one_by_one_come_back_one_by_one(void)
 	validate_free(v);
 }
 
-static void the_pages_of_a_split_block_are_freed_together(void)
+TEST(the_pages_of_a_split_block_are_freed_together)
 {
 	static const struct row events[] = {
 		ZONE_LOCKED(0, 2048, 5, MOVABLE),
 		ALLOC(0, 2048, 5, MOVABLE),
-		FREE(0, 2052, 0),
-		FREE(0, 2053, 0),
-		FREE(0, 2054, 0),
-		FREE(0, 2055, 0),
+		FREE(0, 2052, 0, .run = 4, .step = 1),
 	};
 	struct validate *v = VALIDATED(chunks, events, .kernel = "7.2", .pcp_batch = 63);
 
@@ -74,12 +71,11 @@ static void the_pages_of_a_split_block_are_freed_together(void)
 	validate_free(v);
 }
 
-static void a_later_event_separates_two_runs_side_by_side(void)
+TEST(a_later_event_separates_two_runs_side_by_side)
 {
 	static const struct row events[] = {
-		FREE(0, 512, 0),           FREE(0, 513, 0), FREE(0, 514, 0),
-		FREE(0, 515, 0),           FREE(0, 516, 0), FREE(0, 517, 0),
-		FREE(0, 518, 0),           FREE(0, 519, 0), ALLOC(0, 516, 2, MOVABLE),
+		FREE(0, 512, 0, .run = 8, .step = 1),
+		ALLOC(0, 516, 2, MOVABLE),
 		ALLOC(0, 512, 2, MOVABLE),
 	};
 	struct validate *v = VALIDATED(chunks, events, .kernel = "7.2", .pcp_batch = 63);
@@ -88,14 +84,14 @@ static void a_later_event_separates_two_runs_side_by_side(void)
 	validate_free(v);
 }
 
-static void the_drain_of_a_block_comes_before_the_next_block(void)
+TEST(the_drain_of_a_block_comes_before_the_next_block)
 {
 	/* High is 16: the fourth pair overflows it. The fifth pair stays. */
 	static const struct row events[] = {
-		FREE(0, 1024, 3), FREE(0, 514, 0),           FREE(0, 515, 0),
-		FREE(0, 516, 0),  FREE(0, 517, 0),           FREE(0, 518, 0),
-		FREE(0, 519, 0),  FREE(0, 520, 0),           FREE(0, 521, 0),
-		FREE(0, 522, 0),  DRAIN(0, 520, 1, MOVABLE), ALLOC(0, 514, 1, MOVABLE),
+		FREE(0, 1024, 3),
+		FREE(0, 514, 0, .run = 9, .step = 1),
+		DRAIN(0, 520, 1, MOVABLE),
+		ALLOC(0, 514, 1, MOVABLE),
 	};
 	struct validate *v = VALIDATED(chunks, events, .kernel = "7.2", .pcp_batch = 2);
 
@@ -104,7 +100,7 @@ static void the_drain_of_a_block_comes_before_the_next_block(void)
 	validate_free(v);
 }
 
-static void pages_of_a_free_block_are_no_run(void)
+TEST(pages_of_a_free_block_are_no_run)
 {
 	/* Compaction took the first pages without an event; their frees give none back. */
 	static const struct chunk targets[] = {{2048, 4, MOVABLE}, {2064, 4, MOVABLE}};
@@ -119,16 +115,4 @@ static void pages_of_a_free_block_are_no_run(void)
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_FREE_UNDONE].nr == 2);
 	check(validate_model(v)->pcps[0].count == 0);
 	validate_free(v);
-}
-
-int main(void)
-{
-	test(TVB_a_stack_comes_back_as_one_block);
-	test(TVA_a_run_is_freed_as_aligned_blocks);
-	test(pages_freed_one_by_one_come_back_one_by_one);
-	test(the_pages_of_a_split_block_are_freed_together);
-	test(a_later_event_separates_two_runs_side_by_side);
-	test(the_drain_of_a_block_comes_before_the_next_block);
-	test(pages_of_a_free_block_are_no_run);
-	return check_done();
 }

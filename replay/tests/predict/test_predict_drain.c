@@ -2,75 +2,46 @@
 /* Predictions of drains: which pages, how many, and after which event. */
 #include "short_tape.h"
 
-static void a_drain_that_waits_for_the_zone_lock_comes_after_the_events_of_the_holder(void)
+TEST(a_drain_that_waits_for_the_zone_lock_comes_after_the_events_of_the_holder)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}, {1024, 0, MOVABLE}};
 	/* The last free overflows the PCP while another CPU holds the zone lock. */
 	static const struct row events[] = {
-		FREE(0, 512, 0),
-		FREE(0, 514, 0),
-		FREE(0, 516, 0),
-		FREE(0, 518, 0),
-		FREE(0, 520, 0),
-		FREE(0, 522, 0),
-		FREE(0, 524, 0),
-		FREE(0, 526, 0),
+		FREE(0, 512, 0, .run = 8),
 		ZONE_LOCKED(1, 1024, 0, MOVABLE),
 		ALLOC(1, 1024, 0, MOVABLE),
-		DRAIN(0, 512, 0, MOVABLE),
-		DRAIN(0, 514, 0, MOVABLE),
-		DRAIN(0, 516, 0, MOVABLE),
-		DRAIN(0, 518, 0, MOVABLE),
-		DRAIN(0, 520, 0, MOVABLE),
-		DRAIN(0, 522, 0, MOVABLE),
-		DRAIN(0, 524, 0, MOVABLE),
+		DRAIN(0, 512, 0, MOVABLE, .run = 7),
 	};
 	struct validate *v = VALIDATED(chunks, events);
 
-	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 1);
-	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 1);
-	check(decision_count(v, DECISION_DRAIN).nr == 7 &&
-	      decision_count(v, DECISION_DRAIN).exact == 7);
-	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 1);
-	check(decision_count(v, DECISION_DRAIN_SIZE).exact == 1);
+	check(all_exact(v, DECISION_ZONE_LOCKED, 1));
+	check(all_exact(v, DECISION_DRAIN, 7));
+	check(all_exact(v, DECISION_DRAIN_SIZE, 1));
 	validate_free(v);
 }
 
-static void a_drained_page_was_on_the_list_of_the_type_it_was_freed_as(void)
+TEST(a_drained_page_was_on_the_list_of_the_type_it_was_freed_as)
 {
 	static const struct chunk chunks[] = {{768, 7, MOVABLE}};
 	/* The pageblock is claimed while its pages are on the PCP. */
 	static const struct row events[] = {
-		FREE(0, 512, 0),
-		FREE(0, 514, 0),
-		FREE(0, 516, 0),
-		FREE(0, 518, 0),
-		FREE(0, 520, 0),
-		FREE(0, 522, 0),
-		FREE(0, 524, 0),
+		FREE(0, 512, 0, .run = 7),
 		ZONE_LOCKED(0, 768, 4, UNMOVABLE),
 		EXTFRAG(0, 768, 4, 7, UNMOVABLE, MOVABLE),
 		ALLOC(0, 768, 4, UNMOVABLE),
 		FREE(0, 1024, 0),
-		DRAIN(0, 512, 0, UNMOVABLE),
-		DRAIN(0, 514, 0, UNMOVABLE),
-		DRAIN(0, 516, 0, UNMOVABLE),
-		DRAIN(0, 518, 0, UNMOVABLE),
-		DRAIN(0, 520, 0, UNMOVABLE),
-		DRAIN(0, 522, 0, UNMOVABLE),
-		DRAIN(0, 524, 0, UNMOVABLE),
+		DRAIN(0, 512, 0, UNMOVABLE, .run = 7),
 	};
 	struct validate *v = VALIDATED(chunks, events);
 
 	check(decision_count(v, DECISION_EXTFRAG).exact == 1);
-	check(decision_count(v, DECISION_DRAIN).nr == 7 &&
-	      decision_count(v, DECISION_DRAIN).exact == 7);
+	check(all_exact(v, DECISION_DRAIN, 7));
 	check(decision_count(v, DECISION_DRAIN_SIZE).exact == 1);
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_DRAINED_ELSEWHERE].nr == 0);
 	validate_free(v);
 }
 
-static void a_drain_that_skips_list_0_does_not_empty_all_lists(void)
+TEST(a_drain_that_skips_list_0_does_not_empty_all_lists)
 {
 	static const struct chunk chunks[] = {{1024, 10, MOVABLE}};
 	/* All seven pages are drained, beginning with the list of the last free. */
@@ -78,74 +49,55 @@ static void a_drain_that_skips_list_0_does_not_empty_all_lists(void)
 		EXTFRAG(0, 1024, 4, 10, UNMOVABLE, MOVABLE),
 		ALLOC(0, 1024, 4, UNMOVABLE),
 		FREE(0, 1024, 0),
-		FREE(0, 512, 0),
-		FREE(0, 514, 0),
-		FREE(0, 516, 0),
-		FREE(0, 518, 0),
-		FREE(0, 520, 0),
-		FREE(0, 522, 0),
-		DRAIN(0, 512, 0, MOVABLE),
-		DRAIN(0, 514, 0, MOVABLE),
-		DRAIN(0, 516, 0, MOVABLE),
-		DRAIN(0, 518, 0, MOVABLE),
-		DRAIN(0, 520, 0, MOVABLE),
-		DRAIN(0, 522, 0, MOVABLE),
+		FREE(0, 512, 0, .run = 6),
+		DRAIN(0, 512, 0, MOVABLE, .run = 6),
 		DRAIN(0, 1024, 0, UNMOVABLE),
 	};
 	struct validate *v = VALIDATED(chunks, events);
 
-	check(decision_count(v, DECISION_DRAIN).nr == 7 &&
-	      decision_count(v, DECISION_DRAIN).exact == 7);
+	check(all_exact(v, DECISION_DRAIN, 7));
 	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 1);
 	validate_free(v);
 }
 
 /* A virtual CPU may stand still amid a drain. A second drain would begin with the UNMOVABLE list.
  */
-static void a_pause_ends_no_drain_whose_size_is_a_guess(void)
+TEST(a_pause_ends_no_drain_whose_size_is_a_guess)
 {
 	static const struct chunk chunks[] = {{1024, 10, MOVABLE}};
 	static const struct row events[] = {
 		EXTFRAG(0, 1024, 4, 10, UNMOVABLE, MOVABLE),
 		ALLOC(0, 1024, 4, UNMOVABLE),
 		FREE(0, 1024, 0),
-		FREE(0, 512, 0),
-		FREE(0, 514, 0),
-		FREE(0, 516, 0),
-		FREE(0, 518, 0),
+		FREE(0, 512, 0, .run = 4),
 		DRAIN(0, 512, 0, MOVABLE),
 		DRAIN(0, 514, 0, MOVABLE),
-		DRAIN_AFTER_PAUSE(0, 516, 0, MOVABLE),
+		DRAIN(0, 516, 0, MOVABLE, .pause = 5),
 		DRAIN(0, 518, 0, MOVABLE),
 	};
 	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 2, .unseen = 11);
 
-	check(decision_count(v, DECISION_DRAIN).nr == 4 &&
-	      decision_count(v, DECISION_DRAIN).exact == 4);
+	check(all_exact(v, DECISION_DRAIN, 4));
 	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 1);
 	check(decision_count(v, DECISION_DRAIN_SIZE).unknown == 1);
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_DRAINED_ELSEWHERE].nr == 0);
 	validate_free(v);
 }
 
-static void another_task_s_work_between_a_free_and_its_drain_does_not_matter(void)
+TEST(another_task_s_work_between_a_free_and_its_drain_does_not_matter)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
 	static const struct row events[] = {
-		FREE(0, 512, 0),           FREE(0, 514, 0),           FREE(0, 516, 0),
-		FREE(0, 518, 0),           FREE(0, 520, 0),           FREE(0, 522, 0),
-		FREE(0, 524, 0),           FREE(0, 526, 0),           DRAIN(0, 512, 0, MOVABLE),
-		DRAIN(0, 514, 0, MOVABLE), DRAIN(0, 516, 0, MOVABLE), DRAIN(0, 518, 0, MOVABLE),
-		DRAIN(0, 520, 0, MOVABLE), DRAIN(0, 522, 0, MOVABLE), DRAIN(0, 524, 0, MOVABLE),
+		FREE(0, 512, 0, .run = 8),
+		DRAIN(0, 512, 0, MOVABLE, .run = 7),
 	};
 	struct validate *v = VALIDATED(chunks, events, .tick_at = 8);
 
-	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 1);
-	check(decision_count(v, DECISION_DRAIN_SIZE).exact == 1);
+	check(all_exact(v, DECISION_DRAIN_SIZE, 1));
 	validate_free(v);
 }
 
-static void a_drained_chunk_of_several_pageblocks_sets_the_type_of_each(void)
+TEST(a_drained_chunk_of_several_pageblocks_sets_the_type_of_each)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
 	static const struct row events[] = {FREE(0, 1024, 10), DRAIN(0, 1024, 10, UNMOVABLE)};
@@ -156,29 +108,19 @@ static void a_drained_chunk_of_several_pageblocks_sets_the_type_of_each(void)
 	validate_free(v);
 }
 
-static void a_drain_in_pieces_goes_on_after_an_interrupt_between_two_of_them(void)
+TEST(a_drain_in_pieces_goes_on_after_an_interrupt_between_two_of_them)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
 	/* 16 pages overflow: 14 of them, in pieces of 2. The interrupt's page stays on the list. */
 	static const struct row events[] = {
-		FREE(0, 512, 0),           FREE(0, 514, 0),           FREE(0, 516, 0),
-		FREE(0, 518, 0),           FREE(0, 520, 0),           FREE(0, 522, 0),
-		FREE(0, 524, 0),           FREE(0, 526, 0),           FREE(0, 528, 0),
-		FREE(0, 530, 0),           FREE(0, 532, 0),           FREE(0, 534, 0),
-		FREE(0, 536, 0),           FREE(0, 538, 0),           FREE(0, 540, 0),
-		FREE(0, 542, 0),           DRAIN(0, 512, 0, MOVABLE), DRAIN(0, 514, 0, MOVABLE),
-		DRAIN(0, 516, 0, MOVABLE), DRAIN(0, 518, 0, MOVABLE), FREE_IN_SOFTIRQ(0, 700, 0),
-		DRAIN(0, 520, 0, MOVABLE), DRAIN(0, 522, 0, MOVABLE), DRAIN(0, 524, 0, MOVABLE),
-		DRAIN(0, 526, 0, MOVABLE), DRAIN(0, 528, 0, MOVABLE), DRAIN(0, 530, 0, MOVABLE),
-		DRAIN(0, 532, 0, MOVABLE), DRAIN(0, 534, 0, MOVABLE), DRAIN(0, 536, 0, MOVABLE),
-		DRAIN(0, 538, 0, MOVABLE), ALLOC(0, 700, 0, MOVABLE),
+		FREE(0, 512, 0, .run = 16), DRAIN(0, 512, 0, MOVABLE, .run = 4),
+		FREE_IN_SOFTIRQ(0, 700, 0), DRAIN(0, 520, 0, MOVABLE, .run = 10),
+		ALLOC(0, 700, 0, MOVABLE),
 	};
 	struct validate *v = VALIDATED(chunks, events, .kernel = "6.19", .pcp_batch = 2);
 
-	check(decision_count(v, DECISION_DRAIN).nr == 14 &&
-	      decision_count(v, DECISION_DRAIN).exact == 14);
-	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 1);
-	check(decision_count(v, DECISION_DRAIN_SIZE).exact == 1);
+	check(all_exact(v, DECISION_DRAIN, 14));
+	check(all_exact(v, DECISION_DRAIN_SIZE, 1));
 	check(decision_count(v, DECISION_ALLOC).exact == 1);
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_DRAINED_ELSEWHERE].nr == 0);
 	validate_free(v);
@@ -187,32 +129,15 @@ static void a_drain_in_pieces_goes_on_after_an_interrupt_between_two_of_them(voi
 	validate_free(v);
 }
 
-static void a_drain_in_pieces_stops_when_its_task_moves_to_another_cpu(void)
+TEST(a_drain_in_pieces_stops_when_its_task_moves_to_another_cpu)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
 	/* 16 pages overflow: 14 of them, in pieces of 2. The second piece is the last one. */
 	static const struct row events[] = {
-		FREE(0, 512, 0),
-		FREE(0, 514, 0),
-		FREE(0, 516, 0),
-		FREE(0, 518, 0),
-		FREE(0, 520, 0),
-		FREE(0, 522, 0),
-		FREE(0, 524, 0),
-		FREE(0, 526, 0),
-		FREE(0, 528, 0),
-		FREE(0, 530, 0),
-		FREE(0, 532, 0),
-		FREE(0, 534, 0),
-		FREE(0, 536, 0),
-		FREE(0, 538, 0),
-		FREE(0, 540, 0),
-		WORKER_FREE(0, 542, 0),
-		WORKER_DRAIN(0, 512, 0, MOVABLE),
-		WORKER_DRAIN(0, 514, 0, MOVABLE),
-		WORKER_DRAIN(0, 516, 0, MOVABLE),
-		WORKER_DRAIN(0, 518, 0, MOVABLE),
-		WORKER_FREE(1, 700, 0),
+		FREE(0, 512, 0, .run = 15),
+		FREE(0, 542, 0, .worker = true),
+		DRAIN(0, 512, 0, MOVABLE, .run = 4, .worker = true),
+		FREE(1, 700, 0, .worker = true),
 	};
 	struct validate *v = VALIDATED(chunks, events, .kernel = "6.19", .pcp_batch = 2);
 	struct accuracy_count size = decision_count(v, DECISION_DRAIN_SIZE);
@@ -228,9 +153,9 @@ static void a_drain_in_pieces_stops_when_its_task_moves_to_another_cpu(void)
 }
 
 /* A page of a drain of all lists, by another task. */
-#define DRAIN_ALL(p) PAGE(0, PCPU_DRAIN, .pfn = p, .migratetype = MOVABLE, .task = 2)
+#define DRAIN_ALL(p, ...) DRAIN(0, p, 0, MOVABLE, .task = 2, __VA_ARGS__)
 
-static void a_list_that_a_drain_of_all_lists_passes_over_was_empty(void)
+TEST(a_list_that_a_drain_of_all_lists_passes_over_was_empty)
 {
 	static const struct chunk chunks[] = {{1024, 10, MOVABLE}};
 	/* A task takes 1024 before the drain, and waits until its alloc event. */
@@ -238,12 +163,8 @@ static void a_list_that_a_drain_of_all_lists_passes_over_was_empty(void)
 		EXTFRAG(0, 1024, 4, 10, UNMOVABLE, MOVABLE),
 		ALLOC(0, 1024, 4, UNMOVABLE),
 		FREE(0, 1024, 0),
-		FREE(0, 512, 0),
-		FREE(0, 514, 0),
-		FREE(0, 516, 0),
-		DRAIN_ALL(512),
-		DRAIN_ALL(514),
-		DRAIN_ALL(516),
+		FREE(0, 512, 0, .run = 3),
+		DRAIN_ALL(512, .run = 3),
 		ALLOC(0, 1024, 0, UNMOVABLE),
 	};
 	struct validate *v = VALIDATED(chunks, events);
@@ -256,7 +177,7 @@ static void a_list_that_a_drain_of_all_lists_passes_over_was_empty(void)
 	validate_free(v);
 }
 
-static void several_pages_of_a_list_that_a_drain_passes_over_are_still_there(void)
+TEST(several_pages_of_a_list_that_a_drain_passes_over_are_still_there)
 {
 	static const struct chunk chunks[] = {{1024, 10, MOVABLE}};
 	static const struct row events[] = {
@@ -278,7 +199,7 @@ static void several_pages_of_a_list_that_a_drain_passes_over_are_still_there(voi
 	validate_free(v);
 }
 
-static void the_only_entry_of_a_list_passed_over_has_left_if_it_never_comes_again(void)
+TEST(the_only_entry_of_a_list_passed_over_has_left_if_it_never_comes_again)
 {
 	static const struct chunk chunks[] = {{1024, 10, MOVABLE}};
 	/* After the list of the last free comes that of 1024, whose task waits until the end. */
@@ -286,16 +207,10 @@ static void the_only_entry_of_a_list_passed_over_has_left_if_it_never_comes_agai
 		EXTFRAG(0, 1024, 4, 10, UNMOVABLE, MOVABLE),
 		ALLOC(0, 1024, 4, UNMOVABLE),
 		FREE(0, 1024, 0),
-		FREE(0, 512, 0),
-		FREE(0, 514, 0),
-		FREE(0, 516, 0),
-		FREE(0, 518, 0),
+		FREE(0, 512, 0, .run = 4),
 		FREE(0, 520, 1),
 		DRAIN(0, 520, 1, MOVABLE),
-		DRAIN(0, 512, 0, MOVABLE),
-		DRAIN(0, 514, 0, MOVABLE),
-		DRAIN(0, 516, 0, MOVABLE),
-		DRAIN(0, 518, 0, MOVABLE),
+		DRAIN(0, 512, 0, MOVABLE, .run = 4),
 	};
 	struct validate *v = VALIDATED(chunks, events);
 
@@ -306,7 +221,7 @@ static void the_only_entry_of_a_list_passed_over_has_left_if_it_never_comes_agai
 	validate_free(v);
 }
 
-static void a_drain_of_the_whole_pcp_may_follow_an_overflow(void)
+TEST(a_drain_of_the_whole_pcp_may_follow_an_overflow)
 {
 	static const struct chunk chunks[] = {{768, 7, MOVABLE}};
 	static const struct row events[] = {
@@ -315,21 +230,12 @@ static void a_drain_of_the_whole_pcp_may_follow_an_overflow(void)
 		EXTFRAG(0, 768, 4, 7, UNMOVABLE, MOVABLE),
 		ALLOC(0, 768, 4, UNMOVABLE),
 		FREE(0, 512, 0),
-		FREE(0, 1030, 0),
-		FREE(0, 1032, 0),
-		FREE(0, 1034, 0),
-		FREE(0, 1036, 0),
-		FREE(0, 1038, 0),
-		FREE(0, 1040, 0),
+		FREE(0, 1030, 0, .run = 6),
 		ALLOC(0, 1040, 0, MOVABLE),
 		FREE(0, 1042, 0),
 		FREE(0, 1044, 0),
 		/* 7 pages freed in a row, halved by the alloc, and 2 more. */
-		DRAIN(0, 1030, 0, MOVABLE),
-		DRAIN(0, 1032, 0, MOVABLE),
-		DRAIN(0, 1034, 0, MOVABLE),
-		DRAIN(0, 1036, 0, MOVABLE),
-		DRAIN(0, 1038, 0, MOVABLE),
+		DRAIN(0, 1030, 0, MOVABLE, .run = 5),
 		/* The same task drains the PCP, from the first list on. */
 		DRAIN(0, 512, 0, UNMOVABLE),
 		DRAIN(0, 1042, 0, MOVABLE),
@@ -340,21 +246,4 @@ static void a_drain_of_the_whole_pcp_may_follow_an_overflow(void)
 	check(all_exact(v, DECISION_DRAIN, 8));
 	check(all_exact(v, DECISION_DRAIN_SIZE, 1));
 	validate_free(v);
-}
-
-int main(void)
-{
-	test(the_only_entry_of_a_list_passed_over_has_left_if_it_never_comes_again);
-	test(a_drained_chunk_of_several_pageblocks_sets_the_type_of_each);
-	test(a_drain_that_waits_for_the_zone_lock_comes_after_the_events_of_the_holder);
-	test(a_drained_page_was_on_the_list_of_the_type_it_was_freed_as);
-	test(a_drain_that_skips_list_0_does_not_empty_all_lists);
-	test(a_pause_ends_no_drain_whose_size_is_a_guess);
-	test(another_task_s_work_between_a_free_and_its_drain_does_not_matter);
-	test(a_drain_in_pieces_goes_on_after_an_interrupt_between_two_of_them);
-	test(a_drain_in_pieces_stops_when_its_task_moves_to_another_cpu);
-	test(a_list_that_a_drain_of_all_lists_passes_over_was_empty);
-	test(several_pages_of_a_list_that_a_drain_passes_over_are_still_there);
-	test(a_drain_of_the_whole_pcp_may_follow_an_overflow);
-	return check_done();
 }

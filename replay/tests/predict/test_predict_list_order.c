@@ -28,7 +28,7 @@ static struct zone_spec zone_of(uint16_t node)
 				  .wmark = {8, 16, 32}};
 }
 
-static void a_write_request_skips_dirty_nodes_before_it_goes_below_the_low_watermark(void)
+TEST(a_write_request_skips_dirty_nodes_before_it_goes_below_the_low_watermark)
 {
 	static const struct {
 		uint64_t dirty;
@@ -37,9 +37,8 @@ static void a_write_request_skips_dirty_nodes_before_it_goes_below_the_low_water
 	} cases[] = {{0, WRITE, 0}, {1, WRITE, 1}, {1, ANY, 0}, {2, WRITE, 0}, {3, WRITE, 0}};
 	const struct zone_spec zones[] = {zone_of(0), zone_of(1)};
 	const struct machine machine = machine_of_blocks();
-	struct toy t;
 
-	toy_new_machine(&t, "6.18", &machine, zones, 2);
+	TOY(t, toy_new_machine, "6.18", &machine, zones, 2);
 	for (int node = 0; node < 2; node++) {
 		zone_forget_old(t.m, t.m->zones[node].start, 10);
 		free_list_add(t.m, &t.m->zones[node], t.m->zones[node].start, 10,
@@ -50,7 +49,6 @@ static void a_write_request_skips_dirty_nodes_before_it_goes_below_the_low_water
 		t.gfp_flags = cases[i].gfp_flags;
 		check((int)toy_alloc(&t, 0, 'M') / PAGES == cases[i].node);
 	}
-	toy_free(&t);
 }
 
 /* All events, read twice as validate reads a tape. */
@@ -187,7 +185,7 @@ static const struct step below[] = {
 	{1, EVENT_KIND_FREE, PAGES + 2002},  {1, EVENT_KIND_ALLOC, PAGES + 2002},
 };
 
-static void a_page_out_of_turn_was_taken_at_the_last_event_of_its_cpu(void)
+TEST(a_page_out_of_turn_was_taken_at_the_last_event_of_its_cpu)
 {
 	struct found found[FOUND_MOST];
 
@@ -196,7 +194,7 @@ static void a_page_out_of_turn_was_taken_at_the_last_event_of_its_cpu(void)
 	check(found[0].at == 1 && found[0].event_row == 3);
 }
 
-static void a_node_that_a_write_skips_is_dirty_until_it_serves_a_write(void)
+TEST(a_node_that_a_write_skips_is_dirty_until_it_serves_a_write)
 {
 	struct found found[FOUND_MOST];
 
@@ -205,7 +203,7 @@ static void a_node_that_a_write_skips_is_dirty_until_it_serves_a_write(void)
 	check(found[1].kind == INFERRED_KIND_CLEAN && found[1].at == 5 && found[1].pfn == PAGES);
 }
 
-static void a_zone_that_serves_a_request_below_its_boosted_mark_has_no_boost(void)
+TEST(a_zone_that_serves_a_request_below_its_boosted_mark_has_no_boost)
 {
 	static const struct step requests[] = {
 		{1, EVENT_KIND_FREE, PAGES + 2000}, {1, EVENT_KIND_ALLOC, PAGES + 2000},
@@ -243,7 +241,7 @@ static void a_zone_that_serves_a_request_below_its_boosted_mark_has_no_boost(voi
 	}
 }
 
-static void a_zone_close_to_its_mark_shows_its_counter(void)
+TEST(a_zone_close_to_its_mark_shows_its_counter)
 {
 	/* CPU 1 and CPU 0 get pages of node 1. */
 	static const struct step local[] = {{1, EVENT_KIND_FREE, PAGES + 2000},
@@ -274,7 +272,7 @@ static void a_zone_close_to_its_mark_shows_its_counter(void)
 	}
 }
 
-static void an_entry_left_the_list_after_a_newer_entry_came_and_left(void)
+TEST(an_entry_left_the_list_after_a_newer_entry_came_and_left)
 {
 	static const struct step buried[] = {
 		{1, EVENT_KIND_FREE, PAGES + 2000},
@@ -287,15 +285,4 @@ static void an_entry_left_the_list_after_a_newer_entry_came_and_left(void)
 	check(inferred_by(buried, sizeof(buried) / sizeof(buried[0]), ANY, unboosted, found) == 1);
 	check(found[0].kind == INFERRED_KIND_ALLOC && found[0].at == 3);
 	check(found[0].pfn == PAGES + 2000);
-}
-
-int main(void)
-{
-	test(a_write_request_skips_dirty_nodes_before_it_goes_below_the_low_watermark);
-	test(a_page_out_of_turn_was_taken_at_the_last_event_of_its_cpu);
-	test(a_node_that_a_write_skips_is_dirty_until_it_serves_a_write);
-	test(a_zone_that_serves_a_request_below_its_boosted_mark_has_no_boost);
-	test(a_zone_close_to_its_mark_shows_its_counter);
-	test(an_entry_left_the_list_after_a_newer_entry_came_and_left);
-	return check_done();
 }

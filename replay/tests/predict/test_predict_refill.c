@@ -5,7 +5,7 @@
 #include "model/pcp.h"
 #include "toy.h"
 
-static void frees_before_a_claim_in_a_refill_have_the_old_type(void)
+TEST(frees_before_a_claim_in_a_refill_have_the_old_type)
 {
 	static const struct chunk chunks[] = {{2048, 8, MOVABLE}};
 	static const struct row events[] = {
@@ -28,7 +28,7 @@ static void frees_before_a_claim_in_a_refill_have_the_old_type(void)
 }
 
 /* CMA goes first while it is more than half of the free pages (__rmqueue, 6.12). */
-static void a_refill_mixes_MOVABLE_and_CMA_pages(void)
+TEST(a_refill_mixes_MOVABLE_and_CMA_pages)
 {
 	static const struct chunk chunks[] = {{1024, 1, MOVABLE}, {2048, 2, CMA}};
 	static const struct row events[] = {
@@ -38,10 +38,8 @@ static void a_refill_mixes_MOVABLE_and_CMA_pages(void)
 	};
 	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4, .cma = 2048);
 
-	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 4);
-	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 4);
-	check(decision_count(v, DECISION_REFILL_SIZE).nr == 1);
-	check(decision_count(v, DECISION_REFILL_SIZE).exact == 1);
+	check(all_exact(v, DECISION_ZONE_LOCKED, 4));
+	check(all_exact(v, DECISION_REFILL_SIZE, 1));
 	check(decision_count(v, DECISION_ALLOC).exact == 1);
 	validate_free(v);
 }
@@ -56,7 +54,7 @@ static struct row *refill(struct row *row, const uint64_t *pages, int size, int 
 	return row;
 }
 
-static void a_short_refill_shows_the_limit_that_cut_it(void)
+TEST(a_short_refill_shows_the_limit_that_cut_it)
 {
 	static const struct chunk chunks[] = {{1024, 3, MOVABLE}, {2048, 4, MOVABLE}};
 	uint64_t pages[21];
@@ -80,7 +78,7 @@ static void a_short_refill_shows_the_limit_that_cut_it(void)
 	validate_free(v);
 }
 
-static void a_page_that_a_refill_takes_twice_is_on_the_list_once(void)
+TEST(a_page_that_a_refill_takes_twice_is_on_the_list_once)
 {
 	static const struct chunk chunks[] = {{2048, 4, MOVABLE}};
 	/* In the order of later kernels, the two events of a fallback are two pages for 2.6.31. */
@@ -93,13 +91,4 @@ static void a_page_that_a_refill_takes_twice_is_on_the_list_once(void)
 
 	check_sound(validate_model(v));
 	validate_free(v);
-}
-
-int main(void)
-{
-	test(a_short_refill_shows_the_limit_that_cut_it);
-	test(a_refill_mixes_MOVABLE_and_CMA_pages);
-	test(frees_before_a_claim_in_a_refill_have_the_old_type);
-	test(a_page_that_a_refill_takes_twice_is_on_the_list_once);
-	return check_done();
 }

@@ -2,24 +2,19 @@
 /* The tuning of a PCP, as drains, ticks and refills show it. */
 #include "short_tape.h"
 
-static void a_drain_below_high_shows_reclaim_and_a_missing_drain_shows_its_end(void)
+TEST(a_drain_below_high_shows_reclaim_and_a_missing_drain_shows_its_end)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
 	/* During reclaim the PCP holds at most 4 pages, after it 8. */
 	static const struct row events[] = {
-		FREE(0, 512, 0),           FREE(0, 514, 0),           FREE(0, 516, 0),
-		FREE(0, 518, 0),           DRAIN(0, 512, 0, MOVABLE), DRAIN(0, 514, 0, MOVABLE),
-		DRAIN(0, 516, 0, MOVABLE), FREE(0, 520, 0),           FREE(0, 522, 0),
-		FREE(0, 524, 0),           DRAIN(0, 518, 0, MOVABLE), DRAIN(0, 520, 0, MOVABLE),
-		DRAIN(0, 522, 0, MOVABLE), FREE(0, 526, 0),           FREE(0, 528, 0),
-		FREE(0, 530, 0),           FREE(0, 532, 0),           FREE(0, 534, 0),
-		FREE(0, 536, 0),
+		FREE(0, 512, 0, .run = 4), DRAIN(0, 512, 0, MOVABLE, .run = 3),
+		FREE(0, 520, 0, .run = 3), DRAIN(0, 518, 0, MOVABLE, .run = 3),
+		FREE(0, 526, 0, .run = 6),
 	};
 	struct validate *v = VALIDATED(chunks, events);
 
 	/* The begin and the end of reclaim are one miss each. */
-	check(decision_count(v, DECISION_DRAIN).nr == 6 &&
-	      decision_count(v, DECISION_DRAIN).exact == 6);
+	check(all_exact(v, DECISION_DRAIN, 6));
 	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 3);
 	check(decision_count(v, DECISION_DRAIN_SIZE).exact == 1);
 	check(!validate_model(v)->zones[0].reclaim_active);
@@ -27,16 +22,14 @@ static void a_drain_below_high_shows_reclaim_and_a_missing_drain_shows_its_end(v
 	validate_free(v);
 }
 
-static void a_start_of_proc_learns_from_drains_once_its_pcp_pages_were_seen(void)
+TEST(a_start_of_proc_learns_from_drains_once_its_pcp_pages_were_seen)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
 	/* The PCPs begin with a page each, which leaves them first; then as above. */
 	static const struct row events[] = {
-		ALLOC(0, 256, 0, MOVABLE), ALLOC(1, 258, 0, MOVABLE), FREE(0, 512, 0),
-		FREE(0, 514, 0),           FREE(0, 516, 0),           FREE(0, 518, 0),
-		DRAIN(0, 512, 0, MOVABLE), DRAIN(0, 514, 0, MOVABLE), DRAIN(0, 516, 0, MOVABLE),
-		FREE(0, 520, 0),           FREE(0, 522, 0),           FREE(0, 524, 0),
-		DRAIN(0, 518, 0, MOVABLE), DRAIN(0, 520, 0, MOVABLE), DRAIN(0, 522, 0, MOVABLE),
+		ALLOC(0, 256, 0, MOVABLE), ALLOC(1, 258, 0, MOVABLE),
+		FREE(0, 512, 0, .run = 4), DRAIN(0, 512, 0, MOVABLE, .run = 3),
+		FREE(0, 520, 0, .run = 3), DRAIN(0, 518, 0, MOVABLE, .run = 3),
 	};
 	struct validate *v = VALIDATED(chunks, events, .unseen = 1);
 
@@ -46,7 +39,7 @@ static void a_start_of_proc_learns_from_drains_once_its_pcp_pages_were_seen(void
 	validate_free(v);
 }
 
-static void a_drain_of_a_batch_shows_that_few_pages_were_freed_in_a_row(void)
+TEST(a_drain_of_a_batch_shows_that_few_pages_were_freed_in_a_row)
 {
 	enum { FREES = 16, BATCH = 4 };
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
@@ -65,7 +58,7 @@ static void a_drain_of_a_batch_shows_that_few_pages_were_freed_in_a_row(void)
 	validate_free(v);
 }
 
-static void a_decay_that_drains_nothing_shows_a_high_that_was_higher(void)
+TEST(a_decay_that_drains_nothing_shows_a_high_that_was_higher)
 {
 	enum { FREES = 38 };
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
@@ -82,7 +75,7 @@ static void a_decay_that_drains_nothing_shows_a_high_that_was_higher(void)
 	validate_free(v);
 }
 
-static void a_decay_goes_on_after_the_end_of_the_window(void)
+TEST(a_decay_goes_on_after_the_end_of_the_window)
 {
 	enum { FREES = 38, BETWEEN = 50000 }; /* more than the events of a window */
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
@@ -93,13 +86,13 @@ static void a_decay_goes_on_after_the_end_of_the_window(void)
 	for (uint8_t i = 0; i < FREES; i++)
 		*next++ = (struct row)FREE(1, 512u + 2u * i, 0);
 	/* The tick drains 3 of the 38 pages: see above. */
-	*next++ = (struct row)WORKER_DRAIN(1, 512, 0, MOVABLE);
+	*next++ = (struct row)DRAIN(1, 512, 0, MOVABLE, .worker = true);
 	for (int i = 0; i < BETWEEN / 2; i++) {
 		*next++ = (struct row)FREE(0, 1024, 0);
 		*next++ = (struct row)ALLOC(0, 1024, 0, MOVABLE);
 	}
-	*next++ = (struct row)WORKER_DRAIN(1, 514, 0, MOVABLE);
-	*next++ = (struct row)WORKER_DRAIN(1, 516, 0, MOVABLE);
+	*next++ = (struct row)DRAIN(1, 514, 0, MOVABLE, .worker = true);
+	*next++ = (struct row)DRAIN(1, 516, 0, MOVABLE, .worker = true);
 	v = VALIDATED(chunks, events, .pcp_batch = 1, .pcp_high = 40, .tick_at = FREES);
 	check(validate_model(v)->pcps[1].count == FREES - 3);
 	check(all_exact(v, DECISION_DRAIN, 3));
@@ -108,7 +101,7 @@ static void a_decay_goes_on_after_the_end_of_the_window(void)
 	validate_free(v);
 }
 
-static void a_decay_shows_that_the_lists_before_its_own_are_empty(void)
+TEST(a_decay_shows_that_the_lists_before_its_own_are_empty)
 {
 	enum { FREES = 36 };
 	static const struct chunk chunks[] = {{1024, 10, MOVABLE}};
@@ -124,15 +117,15 @@ static void a_decay_shows_that_the_lists_before_its_own_are_empty(void)
 	*next++ = (struct row)FREE(1, 1028, 0);
 	for (uint8_t i = 0; i < FREES; i++)
 		*next++ = (struct row)FREE(1, 512u + 2u * i, 0);
-	*next++ = (struct row)WORKER_DRAIN(1, 1024, 0, UNMOVABLE);
-	*next++ = (struct row)WORKER_DRAIN(1, 512, 0, MOVABLE);
+	*next++ = (struct row)DRAIN(1, 1024, 0, UNMOVABLE, .worker = true);
+	*next++ = (struct row)DRAIN(1, 512, 0, MOVABLE, .worker = true);
 	v = VALIDATED(chunks, events, .pcp_batch = 1, .pcp_high = 40, .tick_at = FREES + 5);
 	check(validate_model(v)->pcps[1].count == FREES - 1);
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_UNTRACED_ALLOC].nr == 2);
 	validate_free(v);
 }
 
-static void a_drain_as_large_as_that_of_a_tick_shows_a_tick(void)
+TEST(a_drain_as_large_as_that_of_a_tick_shows_a_tick)
 {
 	enum { FREES = 23 };
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
@@ -150,7 +143,7 @@ static void a_drain_as_large_as_that_of_a_tick_shows_a_tick(void)
 	validate_free(v);
 }
 
-static void an_idle_pcp_of_another_node_s_zone_is_drained_by_the_third_tick(void)
+TEST(an_idle_pcp_of_another_node_s_zone_is_drained_by_the_third_tick)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
 	/* The refill makes the list active; the worker drains one batch, oldest page first. */
@@ -160,8 +153,8 @@ static void an_idle_pcp_of_another_node_s_zone_is_drained_by_the_third_tick(void
 		ALLOC(1, 2048, 0, MOVABLE),
 		FREE(1, 512, 0),
 		FREE(1, 514, 0),
-		WORKER_DRAIN(1, 2049, 0, MOVABLE),
-		WORKER_DRAIN(1, 512, 0, MOVABLE),
+		DRAIN(1, 2049, 0, MOVABLE, .worker = true),
+		DRAIN(1, 512, 0, MOVABLE, .worker = true),
 	};
 	static const struct {
 		size_t ticks;
@@ -182,7 +175,7 @@ static void an_idle_pcp_of_another_node_s_zone_is_drained_by_the_third_tick(void
 	}
 }
 
-static void an_idle_pcp_that_no_tick_drained_counts_its_ticks_anew(void)
+TEST(an_idle_pcp_that_no_tick_drained_counts_its_ticks_anew)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
 	static const struct row events[] = {
@@ -199,18 +192,4 @@ static void an_idle_pcp_that_no_tick_drained_counts_its_ticks_anew(void)
 	check(pcp->count == 2);
 	check(pcp->expire == 2);
 	validate_free(v);
-}
-
-int main(void)
-{
-	test(a_drain_below_high_shows_reclaim_and_a_missing_drain_shows_its_end);
-	test(a_start_of_proc_learns_from_drains_once_its_pcp_pages_were_seen);
-	test(a_drain_of_a_batch_shows_that_few_pages_were_freed_in_a_row);
-	test(a_decay_that_drains_nothing_shows_a_high_that_was_higher);
-	test(a_decay_goes_on_after_the_end_of_the_window);
-	test(a_decay_shows_that_the_lists_before_its_own_are_empty);
-	test(a_drain_as_large_as_that_of_a_tick_shows_a_tick);
-	test(an_idle_pcp_of_another_node_s_zone_is_drained_by_the_third_tick);
-	test(an_idle_pcp_that_no_tick_drained_counts_its_ticks_anew);
-	return check_done();
 }

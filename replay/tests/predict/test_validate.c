@@ -165,7 +165,7 @@ static void validate_own_tape(struct validate *v, const struct kernel *kernel, u
 	batch_free(input);
 }
 
-static void the_model_predicts_its_own_tape_without_a_miss(void)
+TEST(the_model_predicts_its_own_tape_without_a_miss)
 {
 	for (const struct kernel *kernel = kernels; kernel->name; kernel++) {
 		struct validate *v = new_validate(kernel);
@@ -190,7 +190,7 @@ static void the_model_predicts_its_own_tape_without_a_miss(void)
 	}
 }
 
-static void the_rules_of_another_kernel_are_missed(void)
+TEST(the_rules_of_another_kernel_are_missed)
 {
 	const struct kernel *recorded, *wrong;
 	const struct accuracy_count *count;
@@ -208,7 +208,7 @@ static void the_rules_of_another_kernel_are_missed(void)
 	validate_free(v);
 }
 
-static void hostile_events_are_counted_and_passed_over(void)
+TEST(hostile_events_are_counted_and_passed_over)
 {
 	const struct kernel *kernel;
 	struct batch *batch = toy_rows(&event_table, REQUESTS);
@@ -255,7 +255,7 @@ static void hostile_events_are_counted_and_passed_over(void)
 	batch_free(batch);
 }
 
-static void long_searches_are_cut_short_and_reported(void)
+TEST(long_searches_are_cut_short_and_reported)
 {
 	struct batch *input = requests(7), *batch;
 	struct event_columns *c = (struct event_columns *)input->slots;
@@ -276,7 +276,7 @@ static void long_searches_are_cut_short_and_reported(void)
 	validate_free(v);
 }
 
-static void the_end_is_compared_whatever_its_rows_hold(void)
+TEST(the_end_is_compared_whatever_its_rows_hold)
 {
 	struct validate *v = new_validate(&kernels[0]);
 	struct batch *end = toy_rows(&pcp_page_table, 1);
@@ -293,14 +293,4 @@ static void the_end_is_compared_whatever_its_rows_hold(void)
 	arrow_rows_release(&rows);
 	batch_free(end);
 	validate_free(v);
-}
-
-int main(void)
-{
-	test(the_model_predicts_its_own_tape_without_a_miss);
-	test(the_rules_of_another_kernel_are_missed);
-	test(hostile_events_are_counted_and_passed_over);
-	test(long_searches_are_cut_short_and_reported);
-	test(the_end_is_compared_whatever_its_rows_hold);
-	return check_done();
 }

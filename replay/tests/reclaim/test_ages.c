@@ -43,12 +43,11 @@ static bool is_taken(const struct reclaim_machine *w, uint32_t frame)
 	return page_map_place(&w->serve.pages, frame) == NO_FRAME;
 }
 
-static void the_oldest_pages_of_the_kind_are_taken_first(void)
+TEST(the_oldest_pages_of_the_kind_are_taken_first)
 {
-	struct reclaim_machine w;
 	uint32_t frames[4];
 
-	machine_new(&w, RECLAIM_QUEUED);
+	RECLAIM_MACHINE(w, machine_new, RECLAIM_QUEUED);
 	frames[0] = allocated(&w, NORMAL, 0, 64, 0, OTHER_PAGE);
 	for (uint32_t i = 1; i < 4; i++)
 		frames[i] = allocated(&w, NORMAL, 8 * i, 64, 0, FILE_PAGE);
@@ -64,30 +63,26 @@ static void the_oldest_pages_of_the_kind_are_taken_first(void)
 	check(counters(&w, NORMAL)->reclaimed_pages == 0);
 	check(counters(&w, NORMAL)->reclaim_deficit_pages == 8);
 	check_sound(w.toy.m);
-	reclaim_machine_free(&w);
 }
 
-static void a_page_that_is_gone_or_of_another_kind_now_is_not_taken(void)
+TEST(a_page_that_is_gone_or_of_another_kind_now_is_not_taken)
 {
-	struct reclaim_machine w;
 	uint32_t frame;
 
-	machine_new(&w, RECLAIM_QUEUED);
+	RECLAIM_MACHINE(w, machine_new, RECLAIM_QUEUED);
 	frame = allocated(&w, NORMAL, 0, 64, 0, FILE_PAGE);
 	w.serve.pages.map[frame] = MAP_FREED;
 	frame = allocated(&w, NORMAL, 8, 64, 0, FILE_PAGE);
 	allocated(&w, NORMAL, 8, 128, 0, OTHER_PAGE);
 	check(!take(&w, ZONE_NORMAL, 4));
 	check(!is_taken(&w, frame));
-	reclaim_machine_free(&w);
 }
 
-static void reclaim_for_low_zones_takes_no_page_of_higher_ones(void)
+TEST(reclaim_for_low_zones_takes_no_page_of_higher_ones)
 {
-	struct reclaim_machine w;
 	uint32_t high, low;
 
-	machine_new(&w, RECLAIM_QUEUED);
+	RECLAIM_MACHINE(w, machine_new, RECLAIM_QUEUED);
 	high = allocated(&w, NORMAL, 0, 64, 0, FILE_PAGE);
 	low = allocated(&w, DMA, 0, 64, 0, FILE_PAGE);
 	check(take(&w, ZONE_DMA, 4) == 1);
@@ -95,15 +90,13 @@ static void reclaim_for_low_zones_takes_no_page_of_higher_ones(void)
 	low = allocated(&w, DMA, 8, 64, 0, FILE_PAGE);
 	check(take(&w, ZONE_NORMAL, 1) == 1);
 	check(is_taken(&w, high) && !is_taken(&w, low));
-	reclaim_machine_free(&w);
 }
 
-static void a_block_is_taken_as_a_whole_or_not_at_all(void)
+TEST(a_block_is_taken_as_a_whole_or_not_at_all)
 {
-	struct reclaim_machine w;
 	uint32_t broken, whole;
 
-	machine_new(&w, RECLAIM_QUEUED);
+	RECLAIM_MACHINE(w, machine_new, RECLAIM_QUEUED);
 	broken = allocated(&w, NORMAL, 0, 64, 2, FILE_PAGE);
 	whole = allocated(&w, NORMAL, 8, 64, 2, FILE_PAGE);
 	w.serve.pages.map[broken + 3] = MAP_UNSERVED;
@@ -113,15 +106,13 @@ static void a_block_is_taken_as_a_whole_or_not_at_all(void)
 	check(!is_taken(&w, broken));
 	check(!take(&w, ZONE_NORMAL, 1));
 	check_sound(w.toy.m);
-	reclaim_machine_free(&w);
 }
 
-static void a_moved_page_keeps_its_age(void)
+TEST(a_moved_page_keeps_its_age)
 {
-	struct reclaim_machine w;
 	uint32_t first;
 
-	machine_new(&w, RECLAIM_QUEUED);
+	RECLAIM_MACHINE(w, machine_new, RECLAIM_QUEUED);
 	first = allocated(&w, NORMAL, 0, 64, 0, FILE_PAGE);
 	allocated(&w, NORMAL, 8, 64, 0, FILE_PAGE);
 	zone_forget_old(w.toy.m, first + 256, 0);
@@ -129,16 +120,14 @@ static void a_moved_page_keeps_its_age(void)
 	page_map_set(&w.serve.pages, first, 0, first + 256 + 1, true);
 	check(take(&w, ZONE_NORMAL, 1) == 1);
 	check(is_taken(&w, first));
-	reclaim_machine_free(&w);
 }
 
 /* Without such requests on the tape: pages of files from before it, as many as there were. */
-static void pages_from_before_the_start_come_last(void)
+TEST(pages_from_before_the_start_come_last)
 {
-	struct reclaim_machine w;
 	uint32_t frame;
 
-	machine_new(&w, RECLAIM_QUEUED);
+	RECLAIM_MACHINE(w, machine_new, RECLAIM_QUEUED);
 	frame = allocated(&w, NORMAL, 3 * BLOCK, 0, 0, FILE_PAGE);
 	w.run.supply.ages.old = 20;
 	check(take(&w, ZONE_NORMAL, 1) == 1);
@@ -149,45 +138,26 @@ static void pages_from_before_the_start_come_last(void)
 	check(counters(&w, DMA)->synthetic_pages == 5);
 	check(counters(&w, NORMAL)->synthetic_pages == 16);
 	check(counters(&w, NORMAL)->reclaim_deficit_pages == 10);
-	reclaim_machine_free(&w);
 }
 
 /* Of 100 pages from before the start, the record's reclaim freed ten. */
-static void pages_of_the_record_are_no_others(void)
+TEST(pages_of_the_record_are_no_others)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	w.run.supply.ages.old = 100;
 	queue_pages(&w, 10, 5000 * MS);
 	reclaim_machine_start(&w);
 	check(w.run.supply.ages.old == 90);
-	reclaim_machine_free(&w);
 }
 
-static void R2_takes_pages_of_every_movable_request(void)
+TEST(R2_takes_pages_of_every_movable_request)
 {
-	struct reclaim_machine w;
 	uint32_t frame;
 
-	machine_new(&w, RECLAIM_SYNTHETIC);
+	RECLAIM_MACHINE(w, machine_new, RECLAIM_SYNTHETIC);
 	frame = allocated(&w, NORMAL, 0, 64, 0, OTHER_PAGE);
 	ages_allocated(&w.run.supply.ages, frame, OTHER_PAGE, MIGRATETYPE_UNMOVABLE);
 	check(!take(&w, ZONE_NORMAL, 1));
 	ages_allocated(&w.run.supply.ages, frame, OTHER_PAGE, MIGRATETYPE_MOVABLE);
 	check(take(&w, ZONE_NORMAL, 1) == 1);
-	reclaim_machine_free(&w);
-}
-
-int main(void)
-{
-	test(the_oldest_pages_of_the_kind_are_taken_first);
-	test(a_page_that_is_gone_or_of_another_kind_now_is_not_taken);
-	test(reclaim_for_low_zones_takes_no_page_of_higher_ones);
-	test(a_block_is_taken_as_a_whole_or_not_at_all);
-	test(a_moved_page_keeps_its_age);
-	test(pages_from_before_the_start_come_last);
-	test(pages_of_the_record_are_no_others);
-	test(R2_takes_pages_of_every_movable_request);
-	return check_done();
 }

@@ -8,58 +8,51 @@
 
 #include <string.h>
 
-static void compaction_moves_pages_until_a_pageblock_is_free(void)
+TEST(compaction_moves_pages_until_a_pageblock_is_free)
 {
 	const struct compact_goal goal = {.order = 9};
 	const struct request rq = {.order = 9, .class_zone = ZONE_NORMAL};
 	const struct scan_row row = {.freed = BLOCK};
-	struct reclaim_machine w;
 
-	reclaim_machine_fragmented(&w, NULL, 1);
+	RECLAIM_MACHINE(w, reclaim_machine_fragmented, NULL, 1);
 	check(compact_suits(w.toy.m, normal_zone(&w), &rq, COMPACT_BY_KCOMPACTD) == COMPACT_SUITS);
 	check(compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
 	check(counters(&w, DMA)->compacted_pages == BLOCK / 2);
 	check(normal_zone(&w)->nr_free[9][MIGRATETYPE_MOVABLE] == 1);
 	check(normal_zone(&w)->nr_free_pages == 3000 + BLOCK / 2);
-	reclaim_machine_free(&w);
 }
 
-static void a_run_ends_where_its_budget_does(void)
+TEST(a_run_ends_where_its_budget_does)
 {
 	const struct compact_goal goal = {.order = 9};
 	const struct scan_row row = {.freed = BLOCK / 2 - 1};
-	struct reclaim_machine w;
 
-	reclaim_machine_fragmented(&w, NULL, 1);
+	RECLAIM_MACHINE(w, reclaim_machine_fragmented, NULL, 1);
 	check(!compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
 	check(counters(&w, DMA)->compacted_pages == BLOCK / 2 - 1);
 	check(!normal_zone(&w)->nr_free[9][MIGRATETYPE_MOVABLE]);
-	reclaim_machine_free(&w);
 }
 
 /* One page in 512 fails: of two pageblocks with 256 used pages each, one page stays behind. */
-static void failures_add_up_until_they_are_a_page(void)
+TEST(failures_add_up_until_they_are_a_page)
 {
 	const struct compact_goal goal = {.order = -1};
 	const struct scan_row row = {.scanned = 512 * 4, .freed = 511 * 4};
-	struct reclaim_machine w;
 
-	reclaim_machine_fragmented(&w, NULL, 4);
+	RECLAIM_MACHINE(w, reclaim_machine_fragmented, NULL, 4);
 	check(!compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
 	check(counters(&w, DMA)->compacted_pages == 4 * BLOCK / 2 - 2);
 	check(normal_zone(&w)->nr_free[9][MIGRATETYPE_MOVABLE] == 2);
 	check(w.run.compaction.zones[NORMAL].failing < 1e-9);
-	reclaim_machine_free(&w);
 }
 
 /* Only a run for an allocation lets a sleeping kswapd reset the skip marks. */
-static void pageblocks_with_nothing_to_move_are_skipped_until_kswapd_sleeps(void)
+TEST(pageblocks_with_nothing_to_move_are_skipped_until_kswapd_sleeps)
 {
 	const struct scan_row row = {.freed = BLOCK};
 	struct compact_goal goal = {.order = 9, .migratetype = MIGRATETYPE_MOVABLE};
-	struct reclaim_machine w;
 
-	reclaim_machine_fragmented(&w, NULL, 1);
+	RECLAIM_MACHINE(w, reclaim_machine_fragmented, NULL, 1);
 	frame_block(w.toy.m, normal_zone(&w)->start)->old_lru = 0;
 	check(!compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
 	make_movable(&w, 1);
@@ -68,11 +61,10 @@ static void pageblocks_with_nothing_to_move_are_skipped_until_kswapd_sleeps(void
 	check(!compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
 	compaction_kswapd_naps(&w.run.compaction, 0);
 	check(compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
-	reclaim_machine_free(&w);
 }
 
 /* Of the pages that reclaim will free, single ones move; a larger block does not move. */
-static void pages_that_are_freed_together_do_not_move(void)
+TEST(pages_that_are_freed_together_do_not_move)
 {
 	const struct scan_row row = {.freed = BLOCK};
 	struct compact_goal goal = {
@@ -81,10 +73,9 @@ static void pages_that_are_freed_together_do_not_move(void)
 		.migratetype = MIGRATETYPE_MOVABLE,
 	};
 	struct reclaimed held = {.order = 1}, *rows;
-	struct reclaim_machine w;
 	uint32_t page;
 
-	reclaim_machine_fragmented(&w, NULL, 1);
+	RECLAIM_MACHINE(w, reclaim_machine_fragmented, NULL, 1);
 	rows = w.run.supply.rows;
 	w.run.supply.rows = &held;
 	for (page = normal_zone(&w)->start; w.toy.m->frames[page].state == FRAME_FREE; page++)
@@ -98,16 +89,14 @@ static void pages_that_are_freed_together_do_not_move(void)
 	check(compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
 	check(held.frame != page && w.run.supply.holders[held.frame] == 1);
 	w.run.supply.rows = rows;
-	reclaim_machine_free(&w);
 }
 
-static void a_thorough_run_and_the_last_deferred_one_ignore_skip_marks(void)
+TEST(a_thorough_run_and_the_last_deferred_one_ignore_skip_marks)
 {
 	const struct scan_row row = {.freed = BLOCK};
 	struct compact_goal goal = {.order = 9};
-	struct reclaim_machine w;
 
-	reclaim_machine_fragmented(&w, NULL, 2);
+	RECLAIM_MACHINE(w, reclaim_machine_fragmented, NULL, 2);
 	memset(w.run.compaction.skipped + (normal_zone(&w)->start >> 9), SKIP_SOURCE, 2);
 	check(!compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
 	goal.thorough = true;
@@ -118,16 +107,14 @@ static void a_thorough_run_and_the_last_deferred_one_ignore_skip_marks(void)
 	w.run.compaction.zones[NORMAL].deferral = (struct deferral){64, 6, 9};
 	compact_model(&w.run.compaction, normal_zone(&w), &goal, &row);
 	check(counters(&w, DMA)->compacted_pages == 2 * BLOCK / 2);
-	reclaim_machine_free(&w);
 }
 
-static void pages_do_not_move_to_unmovable_pageblocks_or_into_free_ones(void)
+TEST(pages_do_not_move_to_unmovable_pageblocks_or_into_free_ones)
 {
 	const struct compact_goal goal = {.order = 9};
 	const struct scan_row row = {.freed = BLOCK};
-	struct reclaim_machine w;
 
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	make_free(&w, NORMAL, BLOCK / 2, true);
 	make_movable(&w, 1);
 	toy_add_free(&w.toy, normal_zone(&w)->start + 20 * BLOCK, 9, 'M');
@@ -138,7 +125,6 @@ static void pages_do_not_move_to_unmovable_pageblocks_or_into_free_ones(void)
 	reclaim_machine_start(&w);
 	compact_model(&w.run.compaction, normal_zone(&w), &goal, &row);
 	check(counters(&w, DMA)->compacted_pages == 0);
-	reclaim_machine_free(&w);
 }
 
 /* A pageblock half free, with one page that cannot move; single free pages behind it. */
@@ -152,7 +138,7 @@ static void with_a_pinned_page(struct reclaim_machine *w, int type)
 	w->serve.at = 50;
 }
 
-static void only_an_asynchronous_run_of_a_request_looks_at_types_and_leaves_mixed_parts(void)
+TEST(only_an_asynchronous_run_of_a_request_looks_at_types_and_leaves_mixed_parts)
 {
 	static const struct {
 		struct compact_goal goal;
@@ -172,20 +158,18 @@ static void only_an_asynchronous_run_of_a_request_looks_at_types_and_leaves_mixe
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct scan_row row = {.freed = 4 * BLOCK};
-		struct reclaim_machine w;
 
-		with_a_pinned_page(&w, cases[i].type);
+		RECLAIM_MACHINE(w, with_a_pinned_page, cases[i].type);
 		/* One run to the end: no chunk is large enough. */
 		compact_model(&w.run.compaction, normal_zone(&w), &cases[i].goal, &row);
 		check(counters(&w, DMA)->compacted_pages == cases[i].moved);
 		if (cases[i].type == MIGRATETYPE_MOVABLE)
 			check_sound(w.toy.m);
-		reclaim_machine_free(&w);
 	}
 }
 
 /* A used block of order 2 in a pageblock that has no other page. */
-static void blocks_below_the_order_move_since_6_9(void)
+TEST(blocks_below_the_order_move_since_6_9)
 {
 	static const struct {
 		const char *kernel;
@@ -196,10 +180,9 @@ static void blocks_below_the_order_move_since_6_9(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct compact_goal goal = {.order = cases[i].order};
 		const struct scan_row row = {.freed = BLOCK};
-		struct reclaim_machine w;
 		uint32_t start, page;
 
-		reclaim_machine_new(&w, cases[i].kernel, NULL);
+		RECLAIM_MACHINE(w, reclaim_machine_new, cases[i].kernel, NULL);
 		start = normal_zone(&w)->start;
 		w.toy.zone = normal_zone(&w);
 		toy_add_free(&w.toy, start + 16 * BLOCK, 3, 'M');
@@ -213,7 +196,6 @@ static void blocks_below_the_order_move_since_6_9(void)
 		page = page_map_place(&w.serve.pages, start);
 		check(page == (cases[i].moved ? start + 16 * BLOCK + 4 : start));
 		check_sound(w.toy.m);
-		reclaim_machine_free(&w);
 	}
 }
 
@@ -221,7 +203,7 @@ static void blocks_below_the_order_move_since_6_9(void)
  * Pages of the first pageblock; the only free ones are in the last but one, which begins with a
  * free block of order 3.
  */
-static void since_6_9_a_pageblock_that_begins_with_a_block_of_the_order_is_no_target(void)
+TEST(since_6_9_a_pageblock_that_begins_with_a_block_of_the_order_is_no_target)
 {
 	static const struct {
 		const char *kernel;
@@ -244,10 +226,9 @@ static void since_6_9_a_pageblock_that_begins_with_a_block_of_the_order_is_no_ta
 			.migratetype = MIGRATETYPE_MOVABLE,
 		};
 		const struct scan_row row = {.freed = BLOCK};
-		struct reclaim_machine w;
 		uint32_t target;
 
-		reclaim_machine_new(&w, cases[i].kernel, NULL);
+		RECLAIM_MACHINE(w, reclaim_machine_new, cases[i].kernel, NULL);
 		target = normal_zone(&w)->start + 30 * BLOCK;
 		w.toy.zone = normal_zone(&w);
 		toy_add_free(&w.toy, target, 3, cases[i].type);
@@ -260,11 +241,10 @@ static void since_6_9_a_pageblock_that_begins_with_a_block_of_the_order_is_no_ta
 		w.serve.at = 50;
 		compact_model(&w.run.compaction, normal_zone(&w), &goal, &row);
 		check(counters(&w, DMA)->compacted_pages == cases[i].moved);
-		reclaim_machine_free(&w);
 	}
 }
 
-static void since_7_2_requests_leave_CMA_pageblocks_that_they_cannot_use(void)
+TEST(since_7_2_requests_leave_CMA_pageblocks_that_they_cannot_use)
 {
 	static const struct {
 		const char *kernel;
@@ -286,29 +266,26 @@ static void since_7_2_requests_leave_CMA_pageblocks_that_they_cannot_use(void)
 			.migratetype = cases[i].migratetype,
 		};
 		const struct scan_row row = {.freed = BLOCK};
-		struct reclaim_machine w;
 
-		reclaim_machine_new(&w, cases[i].kernel, NULL);
+		RECLAIM_MACHINE(w, reclaim_machine_new, cases[i].kernel, NULL);
 		fragment_normal(&w, 1);
 		frame_block(w.toy.m, normal_zone(&w)->start)->migratetype = MIGRATETYPE_CMA;
 		reclaim_machine_start(&w);
 		w.serve.at = 50;
 		compact_model(&w.run.compaction, normal_zone(&w), &goal, &row);
 		check(counters(&w, DMA)->compacted_pages == cases[i].moved);
-		reclaim_machine_free(&w);
 	}
 }
 
 /* The first pageblock became movable after the scanner passed it. */
-static void a_thorough_run_begins_at_the_ends_of_the_zone(void)
+TEST(a_thorough_run_begins_at_the_ends_of_the_zone)
 {
 	for (int thorough = 0; thorough < 2; thorough++) {
 		const struct scan_row row = {.freed = BLOCK / 2};
 		struct compact_goal goal = {.order = 10, .sync = true, .direct = true};
 		struct zone_compaction *zc;
-		struct reclaim_machine w;
 
-		reclaim_machine_fragmented(&w, NULL, 2);
+		RECLAIM_MACHINE(w, reclaim_machine_fragmented, NULL, 2);
 		frame_block(w.toy.m, normal_zone(&w)->start)->old_lru = 0;
 		zc = &w.run.compaction.zones[NORMAL];
 		check(!compact_model(&w.run.compaction, normal_zone(&w), &goal, &row));
@@ -319,23 +296,5 @@ static void a_thorough_run_begins_at_the_ends_of_the_zone(void)
 		compact_model(&w.run.compaction, normal_zone(&w), &goal, &row);
 		check(counters(&w, DMA)->compacted_pages ==
 		      (uint64_t)(thorough ? BLOCK : BLOCK / 2));
-		reclaim_machine_free(&w);
 	}
-}
-
-int main(void)
-{
-	test(since_6_9_a_pageblock_that_begins_with_a_block_of_the_order_is_no_target);
-	test(since_7_2_requests_leave_CMA_pageblocks_that_they_cannot_use);
-	test(a_thorough_run_begins_at_the_ends_of_the_zone);
-	test(only_an_asynchronous_run_of_a_request_looks_at_types_and_leaves_mixed_parts);
-	test(blocks_below_the_order_move_since_6_9);
-	test(compaction_moves_pages_until_a_pageblock_is_free);
-	test(a_run_ends_where_its_budget_does);
-	test(failures_add_up_until_they_are_a_page);
-	test(pageblocks_with_nothing_to_move_are_skipped_until_kswapd_sleeps);
-	test(pages_that_are_freed_together_do_not_move);
-	test(a_thorough_run_and_the_last_deferred_one_ignore_skip_marks);
-	test(pages_do_not_move_to_unmovable_pageblocks_or_into_free_ones);
-	return check_done();
 }

@@ -4,7 +4,7 @@
 #include "reclaim_machine.h"
 
 /* After a failure, 2^shift - 1 attempts are skipped; shift grows from 0 to 6. */
-static void each_failure_doubles_the_skipped_attempts_up_to_64(void)
+TEST(each_failure_doubles_the_skipped_attempts_up_to_64)
 {
 	static const int passed[] = {0, 1, 3, 7, 15, 31, 63, 63};
 	struct deferral d = {0};
@@ -21,7 +21,7 @@ static void each_failure_doubles_the_skipped_attempts_up_to_64(void)
 	check(d.shift == 0 && !is_deferred(&d, 9));
 }
 
-static void orders_below_the_one_that_failed_are_not_deferred(void)
+TEST(orders_below_the_one_that_failed_are_not_deferred)
 {
 	struct deferral d = {0};
 
@@ -32,11 +32,4 @@ static void orders_below_the_one_that_failed_are_not_deferred(void)
 	check(!is_deferred(&d, 8));
 	check(is_deferred(&d, 9));
 	check(is_deferred(&d, 10) == false);
-}
-
-int main(void)
-{
-	test(each_failure_doubles_the_skipped_attempts_up_to_64);
-	test(orders_below_the_one_that_failed_are_not_deferred);
-	return check_done();
 }

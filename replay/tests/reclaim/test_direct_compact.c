@@ -20,38 +20,31 @@ static uint32_t ask(struct reclaim_machine *w, int order, int migratetype, uint3
 	return zone_alloc(w->toy.m, &rq);
 }
 
-static void a_costly_request_compacts_and_is_served(void)
+TEST(a_costly_request_compacts_and_is_served)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_fragmented(&w, NULL, 1);
+	RECLAIM_MACHINE(w, reclaim_machine_fragmented, NULL, 1);
 	record_scan(&w, (struct scan_row){
 				.ns = 3 * MS, .freed = BLOCK, .compacts = true, .direct = true});
 	check(ask(&w, 9, MIGRATETYPE_MOVABLE, may_compact) != NO_FRAME);
 	check(counters(&w, DMA)->direct_compactions == 1);
 	check(counters(&w, DMA)->compacted_pages == BLOCK / 2);
 	check(counters(&w, DMA)->modelled_stall_us == 3000);
-	reclaim_machine_free(&w);
 }
 
-static void requests_that_may_not_wait_or_do_io_do_not_compact(void)
+TEST(requests_that_may_not_wait_or_do_io_do_not_compact)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_fragmented(&w, NULL, 1);
+	RECLAIM_MACHINE(w, reclaim_machine_fragmented, NULL, 1);
 	check(ask(&w, 9, MIGRATETYPE_MOVABLE, GFP_KSWAPD_RECLAIM | GFP_IO) == NO_FRAME);
 	check(ask(&w, 9, MIGRATETYPE_MOVABLE, GFP_DIRECT_RECLAIM) == NO_FRAME);
 	check(counters(&w, DMA)->direct_compactions == 0);
-	reclaim_machine_free(&w);
 }
 
-static void failed_compaction_is_deferred_for_requests_too(void)
+TEST(failed_compaction_is_deferred_for_requests_too)
 {
 	const uint32_t once = may_compact | GFP_NORETRY | GFP_THISNODE;
-	struct reclaim_machine w;
 
 	/* Enough free pages, but no page that can move. */
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	make_free(&w, NORMAL, 4000, true);
 	reclaim_machine_start(&w);
 	w.serve.at = 50;
@@ -63,11 +56,10 @@ static void failed_compaction_is_deferred_for_requests_too(void)
 	check(counters(&w, DMA)->direct_compactions == 1);
 	/* A failed asynchronous run does not defer later ones. */
 	check(w.run.compaction.zones[NORMAL].deferral.shift == 1);
-	reclaim_machine_free(&w);
 }
 
 /* The recorded run moved a single page. */
-static void a_request_for_a_smaller_chunk_than_it_compacts_for_has_no_budget(void)
+TEST(a_request_for_a_smaller_chunk_than_it_compacts_for_has_no_budget)
 {
 	for (int order = 0; order <= 9; order += 9) {
 		struct request rq = {
@@ -78,24 +70,13 @@ static void a_request_for_a_smaller_chunk_than_it_compacts_for_has_no_budget(voi
 		};
 		const struct reclaim_ops *ops;
 		enum compact_result result;
-		struct reclaim_machine w;
 
-		reclaim_machine_fragmented(&w, NULL, 1);
+		RECLAIM_MACHINE(w, reclaim_machine_fragmented, NULL, 1);
 		record_scan(&w, (struct scan_row){.freed = 1, .compacts = true, .direct = true});
 		ops = w.toy.m->reclaim_ops;
 		result = ops->compact(ops->self, zonelist_of(w.toy.m, &rq), &rq, 9,
 				      COMPACT_PRIO_SYNC_LIGHT);
 		check(result == (order ? COMPACT_COMPLETE : COMPACT_SUCCESS));
 		check(counters(&w, DMA)->compacted_pages == (order ? 1 : BLOCK / 2));
-		reclaim_machine_free(&w);
 	}
-}
-
-int main(void)
-{
-	test(a_costly_request_compacts_and_is_served);
-	test(requests_that_may_not_wait_or_do_io_do_not_compact);
-	test(failed_compaction_is_deferred_for_requests_too);
-	test(a_request_for_a_smaller_chunk_than_it_compacts_for_has_no_budget);
-	return check_done();
 }

@@ -7,11 +7,9 @@
 
 #include <stdlib.h>
 
-static void kcompactd_lowers_a_score_that_is_too_high_if_kswapd_is_off_the_cpu(void)
+TEST(kcompactd_lowers_a_score_that_is_too_high_if_kswapd_is_off_the_cpu)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_fragmented(&w, "mainline:proactiveness=90", 8);
+	RECLAIM_MACHINE(w, reclaim_machine_fragmented, "mainline:proactiveness=90", 8);
 	record_scan(&w, (struct scan_row){.freed = 4 * BLOCK / 2, .compacts = true});
 	/* Zone DMA has no free page, so its score is 0. */
 	check(fragmentation_score_node(w.toy.m, 0) == 79);
@@ -29,14 +27,11 @@ static void kcompactd_lowers_a_score_that_is_too_high_if_kswapd_is_off_the_cpu(v
 	check(normal_zone(&w)->nr_free[10][MIGRATETYPE_MOVABLE] == 4);
 	reclaim_run_until(&w.run, 50, 5000 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 2);
-	reclaim_machine_free(&w);
 }
 
-static void failed_proactive_compaction_is_deferred_for_32_s(void)
+TEST(failed_proactive_compaction_is_deferred_for_32_s)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_new(&w, "6.18", "mainline:proactiveness=90");
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", "mainline:proactiveness=90");
 	make_free(&w, NORMAL, 2000, true);
 	reclaim_machine_start(&w);
 	reclaim_run_until(&w.run, 50, 1 * MS);
@@ -44,17 +39,15 @@ static void failed_proactive_compaction_is_deferred_for_32_s(void)
 	check(counters(&w, DMA)->proactive_compactions == 1);
 	reclaim_run_until(&w.run, 50, 33000 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 2);
-	reclaim_machine_free(&w);
 }
 
 /* The record's kcompactd of the node checks every 500 ms until 3 s, and again from 20 s on. */
-static void a_pause_ends_with_the_next_recorded_check(void)
+TEST(a_pause_ends_with_the_next_recorded_check)
 {
 	struct recorded_check *rows = calloc(8, sizeof(*rows));
-	struct reclaim_machine w;
 	const struct kcompactd *c;
 
-	reclaim_machine_new(&w, "6.18", "mainline:proactiveness=90");
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", "mainline:proactiveness=90");
 	make_free(&w, NORMAL, 2000, true);
 	for (uint64_t i = 0; i < 6; i++)
 		rows[i] = (struct recorded_check){(i + 1) * 500 * MS, 0};
@@ -68,15 +61,12 @@ static void a_pause_ends_with_the_next_recorded_check(void)
 	reclaim_run_until(&w.run, 50, 3100 * MS);
 	check(counters(&w, DMA)->proactive_compactions > 2);
 	check(c->due == 20000 * MS);
-	reclaim_machine_free(&w);
 }
 
 /* Up to 5.14 a request without a wakeup does not wait for the end of the 32 s. */
-static void kcompactd_of_5_10_checks_for_requests_while_it_leaves_out_proactive_runs(void)
+TEST(kcompactd_of_5_10_checks_for_requests_while_it_leaves_out_proactive_runs)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_new(&w, "5.10", "mainline:proactiveness=90");
+	RECLAIM_MACHINE(w, reclaim_machine_new, "5.10", "mainline:proactiveness=90");
 	make_free(&w, NORMAL, 2000, true);
 	reclaim_machine_start(&w);
 	reclaim_run_until(&w.run, 50, 1 * MS);
@@ -89,14 +79,11 @@ static void kcompactd_of_5_10_checks_for_requests_while_it_leaves_out_proactive_
 	check(counters(&w, DMA)->proactive_compactions == 1);
 	reclaim_run_until(&w.run, 50, 33600 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 2);
-	reclaim_machine_free(&w);
 }
 
-static void kcompactd_of_5_10_checks_for_requests_also_without_proactiveness(void)
+TEST(kcompactd_of_5_10_checks_for_requests_also_without_proactiveness)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_new(&w, "5.10", "mainline:proactiveness=0");
+	RECLAIM_MACHINE(w, reclaim_machine_new, "5.10", "mainline:proactiveness=0");
 	fragment_normal(&w, 1);
 	reclaim_machine_start(&w);
 	reclaim_run_until(&w.run, 50, 1 * MS);
@@ -104,29 +91,24 @@ static void kcompactd_of_5_10_checks_for_requests_also_without_proactiveness(voi
 	reclaim_run_until(&w.run, 50, 600 * MS);
 	check(counters(&w, DMA)->kcompactd_wakes == 1);
 	check(counters(&w, DMA)->proactive_compactions == 0);
-	reclaim_machine_free(&w);
 }
 
-static void without_proactiveness_kcompactd_sleeps_until_it_is_woken(void)
+TEST(without_proactiveness_kcompactd_sleeps_until_it_is_woken)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_fragmented(&w, "mainline:proactiveness=0", 1);
+	RECLAIM_MACHINE(w, reclaim_machine_fragmented, "mainline:proactiveness=0", 1);
 	reclaim_run_until(&w.run, 50, 40000 * MS);
 	check(w.run.kcompactds[0].due == UINT64_MAX);
 	reclaim_run_wake_kcompactd(&w.run, 0, (struct kcompactd_wake){9, ZONE_NORMAL});
 	reclaim_run_until(&w.run, 50, 41000 * MS);
 	check(counters(&w, DMA)->kcompactd_wakes == 1);
 	check(normal_zone(&w)->nr_free[9][MIGRATETYPE_MOVABLE] == 1);
-	reclaim_machine_free(&w);
 }
 
-static void kcompactd_first_runs_when_it_did_on_the_record(void)
+TEST(kcompactd_first_runs_when_it_did_on_the_record)
 {
-	struct reclaim_machine w;
 	struct first_check *looks = calloc(1, sizeof(*looks));
 
-	reclaim_machine_new(&w, "6.18", "mainline:proactiveness=90");
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", "mainline:proactiveness=90");
 	fragment_normal(&w, 8);
 	*looks = (struct first_check){0, 700 * MS};
 	w.run.first_checks = looks;
@@ -137,15 +119,12 @@ static void kcompactd_first_runs_when_it_did_on_the_record(void)
 	check(counters(&w, DMA)->proactive_compactions == 0);
 	reclaim_run_until(&w.run, 50, 701 * MS);
 	check(counters(&w, DMA)->proactive_compactions == 1);
-	reclaim_machine_free(&w);
 }
 
 /* The record has compaction events, and none of kcompactd: it paused before the record began. */
-static void kcompactd_without_a_recorded_check_pauses(void)
+TEST(kcompactd_without_a_recorded_check_pauses)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_new(&w, "6.18", "mainline:proactiveness=90");
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", "mainline:proactiveness=90");
 	fragment_normal(&w, 8);
 	w.run.compaction_recorded = true;
 	reclaim_machine_start(&w);
@@ -154,15 +133,12 @@ static void kcompactd_without_a_recorded_check_pauses(void)
 	check(counters(&w, DMA)->proactive_compactions == 0);
 	reclaim_run_until(&w.run, 50, 33000 * MS);
 	check(counters(&w, DMA)->proactive_compactions > 0);
-	reclaim_machine_free(&w);
 }
 
 /* drain_all_pages(zone): a page of zone DMA stays on its PCP list. */
-static void a_failed_run_drains_the_lists_of_its_zone_alone(void)
+TEST(a_failed_run_drains_the_lists_of_its_zone_alone)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_new(&w, "6.18", "mainline:proactiveness=0");
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", "mainline:proactiveness=0");
 	make_free(&w, NORMAL, 4000, true);
 	reclaim_machine_start(&w);
 	for (int i = 0; i < 2; i++) {
@@ -178,19 +154,4 @@ static void a_failed_run_drains_the_lists_of_its_zone_alone(void)
 	reclaim_run_until(&w.run, 50, 100 * MS);
 	check(counters(&w, DMA)->kcompactd_wakes == 1);
 	check(w.toy.m->pcps[DMA].count == 1 && w.toy.m->pcps[NORMAL].count == 0);
-	reclaim_machine_free(&w);
-}
-
-int main(void)
-{
-	test(kcompactd_lowers_a_score_that_is_too_high_if_kswapd_is_off_the_cpu);
-	test(failed_proactive_compaction_is_deferred_for_32_s);
-	test(a_pause_ends_with_the_next_recorded_check);
-	test(kcompactd_of_5_10_checks_for_requests_while_it_leaves_out_proactive_runs);
-	test(kcompactd_of_5_10_checks_for_requests_also_without_proactiveness);
-	test(without_proactiveness_kcompactd_sleeps_until_it_is_woken);
-	test(kcompactd_first_runs_when_it_did_on_the_record);
-	test(kcompactd_without_a_recorded_check_pauses);
-	test(a_failed_run_drains_the_lists_of_its_zone_alone);
-	return check_done();
 }

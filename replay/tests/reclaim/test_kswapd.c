@@ -10,25 +10,20 @@
 
 #include <stdlib.h>
 
-static void one_free_block_balances_a_high_order_and_the_lowmem_reserve_counts(void)
+TEST(one_free_block_balances_a_high_order_and_the_lowmem_reserve_counts)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	make_free(&w, NORMAL, 400, true);
 	check(zone_balanced(w.toy.m, &w.toy.m->zones[NORMAL], 0, ZONE_NORMAL));
 	check(!zone_balanced(w.toy.m, &w.toy.m->zones[NORMAL], 3, ZONE_NORMAL));
 	make_free(&w, DMA, DMA_PAGES / 2, false);
 	check(zone_balanced(w.toy.m, &w.toy.m->zones[DMA], 3, ZONE_DMA));
 	check(!zone_balanced(w.toy.m, &w.toy.m->zones[DMA], 0, ZONE_NORMAL));
-	reclaim_machine_free(&w);
 }
 
-static void kswapd_takes_from_the_queue_until_a_zone_is_balanced(void)
+TEST(kswapd_takes_from_the_queue_until_a_zone_is_balanced)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	make_free(&w, NORMAL, 50, true);
 	queue_pages(&w, 1000, 5000 * MS);
 	reclaim_machine_start(&w);
@@ -44,14 +39,11 @@ static void kswapd_takes_from_the_queue_until_a_zone_is_balanced(void)
 	check(counters(&w, NORMAL)->early_reclaim_pages == counters(&w, NORMAL)->reclaimed_pages);
 	check(counters(&w, DMA)->reclaim_deficit_pages == 0);
 	check(w.run.kswapds[0].state == KSWAPD_ASLEEP);
-	reclaim_machine_free(&w);
 }
 
-static void a_hopeless_kswapd_gives_up_after_16_passes(void)
+TEST(a_hopeless_kswapd_gives_up_after_16_passes)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	make_free(&w, NORMAL, 50, true);
 	reclaim_machine_start(&w);
 	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
@@ -61,29 +53,23 @@ static void a_hopeless_kswapd_gives_up_after_16_passes(void)
 	check(counters(&w, NORMAL)->reclaim_deficit_pages > 0);
 	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
 	check(counters(&w, DMA)->kswapd_wakeups == 1);
-	reclaim_machine_free(&w);
 }
 
-static void one_that_has_given_up_before_the_start_is_not_woken(void)
+TEST(one_that_has_given_up_before_the_start_is_not_woken)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	make_free(&w, NORMAL, 50, true);
 	queue_pages(&w, 20, 0);
 	w.toy.m->record->hopeless_nodes = 1;
 	reclaim_machine_start(&w);
 	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
 	check(counters(&w, DMA)->kswapd_wakeups == 0);
-	reclaim_machine_free(&w);
 }
 
 /* Without the pages of shrinkers, this kswapd gives up after 16 passes. */
-static void pages_of_shrinkers_are_progress_of_the_pass(void)
+TEST(pages_of_shrinkers_are_progress_of_the_pass)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	make_free(&w, NORMAL, 50, true);
 	queue_pages(&w, 20, 0);
 	for (int i = 0; i < 20; i++)
@@ -98,10 +84,9 @@ static void pages_of_shrinkers_are_progress_of_the_pass(void)
 	check(counters(&w, NORMAL)->reclaimed_pages == 20);
 	check(counters(&w, DMA)->kswapd_passes == 17);
 	check(counters(&w, DMA)->kswapd_sleeps == 1);
-	reclaim_machine_free(&w);
 }
 
-static void since_7_0_failures_are_forgotten_only_by_a_balanced_node(void)
+TEST(since_7_0_failures_are_forgotten_only_by_a_balanced_node)
 {
 	static const struct {
 		const char *kernel;
@@ -110,9 +95,7 @@ static void since_7_0_failures_are_forgotten_only_by_a_balanced_node(void)
 	const struct request rq = {.class_zone = ZONE_NORMAL};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct reclaim_machine w;
-
-		reclaim_machine_new(&w, cases[i].kernel, NULL);
+		RECLAIM_MACHINE(w, reclaim_machine_new, cases[i].kernel, NULL);
 		make_free(&w, NORMAL, 50, true);
 		reclaim_machine_start(&w);
 		w.run.kswapds[0].failures = 16;
@@ -123,11 +106,10 @@ static void since_7_0_failures_are_forgotten_only_by_a_balanced_node(void)
 		make_free(&w, NORMAL, 600, true);
 		kswapd_overtaken(w.toy.m, &w.run.kswapds[0], &rq, true);
 		check(w.run.kswapds[0].failures == 0);
-		reclaim_machine_free(&w);
 	}
 }
 
-static void since_7_2_a_pass_in_vain_for_a_boost_is_no_failure(void)
+TEST(since_7_2_a_pass_in_vain_for_a_boost_is_no_failure)
 {
 	static const struct {
 		const char *kernel;
@@ -135,9 +117,7 @@ static void since_7_2_a_pass_in_vain_for_a_boost_is_no_failure(void)
 	} cases[] = {{"7.1", 1}, {"7.2", 0}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct reclaim_machine w;
-
-		reclaim_machine_new(&w, cases[i].kernel, NULL);
+		RECLAIM_MACHINE(w, reclaim_machine_new, cases[i].kernel, NULL);
 		make_free(&w, NORMAL, 600, true);
 		normal_zone(&w)->boost = 100;
 		reclaim_machine_start(&w);
@@ -145,15 +125,12 @@ static void since_7_2_a_pass_in_vain_for_a_boost_is_no_failure(void)
 		reclaim_run_until(&w.run, 50, 1000 * MS);
 		check(counters(&w, DMA)->kswapd_passes == 1);
 		check(w.run.kswapds[0].failures == cases[i].failures);
-		reclaim_machine_free(&w);
 	}
 }
 
-static void kswapd_takes_only_pages_of_the_zones_it_was_woken_for(void)
+TEST(kswapd_takes_only_pages_of_the_zones_it_was_woken_for)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	make_free(&w, NORMAL, 400, true);
 	queue_pages(&w, 1000, 5000 * MS);
 	reclaim_machine_start(&w);
@@ -165,15 +142,13 @@ static void kswapd_takes_only_pages_of_the_zones_it_was_woken_for(void)
 	check(counters(&w, DMA)->kswapd_passes == 16);
 	check(counters(&w, DMA)->reclaim_deficit_pages > 0);
 	check(counters(&w, NORMAL)->reclaimed_pages == 0);
-	reclaim_machine_free(&w);
 }
 
-static void a_wakeup_after_the_nap_keeps_kswapd_awake(void)
+TEST(a_wakeup_after_the_nap_keeps_kswapd_awake)
 {
-	struct reclaim_machine w;
 	struct kswapd *k;
 
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	make_free(&w, NORMAL, 50, true);
 	queue_pages(&w, 1000, 5000 * MS);
 	reclaim_machine_start(&w);
@@ -193,15 +168,13 @@ static void a_wakeup_after_the_nap_keeps_kswapd_awake(void)
 	reclaim_run_until(&w.run, 50, w.toy.m->now.ts + 8 * MS);
 	check(counters(&w, DMA)->kswapd_passes == 2);
 	check(counters(&w, DMA)->kswapd_sleeps == 0);
-	reclaim_machine_free(&w);
 }
 
-static void a_boosted_pass_takes_back_the_boost_and_asks_for_whole_pageblocks(void)
+TEST(a_boosted_pass_takes_back_the_boost_and_asks_for_whole_pageblocks)
 {
-	struct reclaim_machine w;
 	struct zone *zone;
 
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	make_free(&w, NORMAL, 4000, true);
 	queue_pages(&w, 1000, 5000 * MS);
 	reclaim_machine_start(&w);
@@ -215,11 +188,10 @@ static void a_boosted_pass_takes_back_the_boost_and_asks_for_whole_pageblocks(vo
 	/* Rounds of 20480 pages at priorities 12 and 11, then all at 10. */
 	check(counters(&w, NORMAL)->reclaimed_pages == 5 + 10 + 22 * 20);
 	check(counters(&w, DMA)->kcompactd_asked == 1);
-	reclaim_machine_free(&w);
 }
 
 /* The record: a scan that ends at `scan_ms`, and a begin of a pass or a sleep at 5 ms. */
-static void kswapd_starts_as_the_record_does(void)
+TEST(kswapd_starts_as_the_record_does)
 {
 	static const struct {
 		uint64_t scan_ms;
@@ -234,9 +206,7 @@ static void kswapd_starts_as_the_record_does(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct reclaim_machine w;
-
-		reclaim_machine_short(&w);
+		RECLAIM_MACHINE(w, reclaim_machine_short);
 		record_scan(&w, (struct scan_row){
 					.ts = cases[i].scan_ms * MS, .ns = 9 * MS, .scanned = 32});
 		w.run.first_steps = calloc(1, sizeof(*w.run.first_steps));
@@ -246,15 +216,12 @@ static void kswapd_starts_as_the_record_does(void)
 		check(w.run.kswapds[0].state == cases[i].state);
 		reclaim_run_until(&w.run, 50, 6 * MS);
 		check(counters(&w, DMA)->kswapd_passes == cases[i].new_passes);
-		reclaim_machine_free(&w);
 	}
 }
 
-static void kswapd_spends_time_on_pages_that_are_not_allocated_yet(void)
+TEST(kswapd_spends_time_on_pages_that_are_not_allocated_yet)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_short(&w);
+	RECLAIM_MACHINE(w, reclaim_machine_short);
 	for (size_t i = 0; i < w.run.supply.nr; i++)
 		w.run.supply.rows[i].since = 80;
 	w.run.pace.rows = calloc(1, sizeof(*w.run.pace.rows));
@@ -268,7 +235,6 @@ static void kswapd_spends_time_on_pages_that_are_not_allocated_yet(void)
 	check(w.run.kswapds[0].priority == 2);
 	reclaim_run_until(&w.run, 50, 400 * MS);
 	check(counters(&w, DMA)->kswapd_passes == 2);
-	reclaim_machine_free(&w);
 }
 
 struct balance {
@@ -292,7 +258,7 @@ static char suits(const struct reclaim_machine *w, int order, enum compact_calle
 	return letters[compact_suits(w->toy.m, &w->toy.m->zones[NORMAL], &rq, caller)];
 }
 
-static void zones_are_balanced_and_suit_compaction_by_the_vectors(void)
+TEST(zones_are_balanced_and_suit_compaction_by_the_vectors)
 {
 #define VECTOR(...) {__VA_ARGS__},
 	static const struct balance vectors[] = {FOR_EACH_BALANCE(VECTOR)};
@@ -300,10 +266,9 @@ static void zones_are_balanced_and_suit_compaction_by_the_vectors(void)
 
 	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
 		const struct balance *v = &vectors[i];
-		struct reclaim_machine w;
 
-		reclaim_machine_new(&w, v->kernel,
-				    v->defrag_mode ? "mainline:defrag_mode=1" : NULL);
+		RECLAIM_MACHINE(w, reclaim_machine_new, v->kernel,
+				v->defrag_mode ? "mainline:defrag_mode=1" : NULL);
 		make_free(&w, NORMAL, v->singles, true);
 		for (int block = 0; block < v->blocks; block++)
 			toy_add_free(&w.toy,
@@ -317,12 +282,11 @@ static void zones_are_balanced_and_suit_compaction_by_the_vectors(void)
 		if (v->order > PCP_MAX_ORDER)
 			check(compact_ready(w.toy.m, normal_zone(&w), v->order, ZONE_NORMAL) ==
 			      v->ready);
-		reclaim_machine_free(&w);
 	}
 }
 
 /* With memory tiering kswapd goes on to the promo watermark (5.18). */
-static void memory_tiering_balances_at_the_promo_watermark(void)
+TEST(memory_tiering_balances_at_the_promo_watermark)
 {
 #define VECTOR(...) {__VA_ARGS__},
 	static const struct {
@@ -334,21 +298,18 @@ static void memory_tiering_balances_at_the_promo_watermark(void)
 #undef VECTOR
 
 	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
-		struct reclaim_machine w;
-
-		reclaim_machine_new(&w, "6.12.117", NULL);
+		RECLAIM_MACHINE(w, reclaim_machine_new, "6.12.117", NULL);
 		w.toy.m->tiers = vectors[i].tiers;
 		normal_zone(&w)->wmark_promo = vectors[i].promo;
 		normal_zone(&w)->boost = vectors[i].boost;
 		make_free(&w, NORMAL, vectors[i].singles, true);
 		check(zone_balanced(w.toy.m, normal_zone(&w), 0, ZONE_NORMAL) ==
 		      vectors[i].balanced);
-		reclaim_machine_free(&w);
 	}
 }
 
 /* Under vm.defrag_mode kswapd is asked for at least a pageblock (6.15). */
-static void defrag_mode_asks_kswapd_for_whole_pageblocks(void)
+TEST(defrag_mode_asks_kswapd_for_whole_pageblocks)
 {
 	static const struct {
 		const char *policy;
@@ -361,22 +322,18 @@ static void defrag_mode_asks_kswapd_for_whole_pageblocks(void)
 			.order = (uint8_t)cases[i].order,
 			.class_zone = ZONE_NORMAL,
 		};
-		struct reclaim_machine w;
 
-		reclaim_machine_new(&w, "6.18", cases[i].policy);
+		RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", cases[i].policy);
 		reclaim_machine_start(&w);
 		zone_alloc(w.toy.m, &rq);
 		check(w.run.kswapds[0].want_order == cases[i].asked);
-		reclaim_machine_free(&w);
 	}
 }
 
 /* Two requests call it: both calls count, and one wakeup. From then on it is off its wait queue. */
-static void calls_and_wakeups_are_counted_apart_and_a_woken_kswapd_is_awake(void)
+TEST(calls_and_wakeups_are_counted_apart_and_a_woken_kswapd_is_awake)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	reclaim_machine_start(&w);
 	check(!kswapd_awake(w.toy.m, 0));
 	for (int i = 0; i < 2; i++) {
@@ -391,26 +348,4 @@ static void calls_and_wakeups_are_counted_apart_and_a_woken_kswapd_is_awake(void
 	reclaim_run_until(&w.run, 50, 1000 * MS);
 	check(w.run.kswapds[0].state == KSWAPD_ASLEEP);
 	check(!kswapd_awake(w.toy.m, 0));
-	reclaim_machine_free(&w);
-}
-
-int main(void)
-{
-	test(zones_are_balanced_and_suit_compaction_by_the_vectors);
-	test(memory_tiering_balances_at_the_promo_watermark);
-	test(defrag_mode_asks_kswapd_for_whole_pageblocks);
-	test(calls_and_wakeups_are_counted_apart_and_a_woken_kswapd_is_awake);
-	test(one_free_block_balances_a_high_order_and_the_lowmem_reserve_counts);
-	test(kswapd_takes_from_the_queue_until_a_zone_is_balanced);
-	test(a_hopeless_kswapd_gives_up_after_16_passes);
-	test(one_that_has_given_up_before_the_start_is_not_woken);
-	test(pages_of_shrinkers_are_progress_of_the_pass);
-	test(since_7_0_failures_are_forgotten_only_by_a_balanced_node);
-	test(since_7_2_a_pass_in_vain_for_a_boost_is_no_failure);
-	test(kswapd_takes_only_pages_of_the_zones_it_was_woken_for);
-	test(a_wakeup_after_the_nap_keeps_kswapd_awake);
-	test(a_boosted_pass_takes_back_the_boost_and_asks_for_whole_pageblocks);
-	test(kswapd_starts_as_the_record_does);
-	test(kswapd_spends_time_on_pages_that_are_not_allocated_yet);
-	return check_done();
 }

@@ -19,7 +19,7 @@ static uint64_t direct_reclaims_of(struct reclaim_machine *w, int order, uint32_
 	return counters(w, DMA)->direct_reclaims;
 }
 
-static void a_request_reclaims_as_often_as_its_order_and_flags_allow(void)
+TEST(a_request_reclaims_as_often_as_its_order_and_flags_allow)
 {
 	static const struct {
 		int order;
@@ -31,21 +31,17 @@ static void a_request_reclaims_as_often_as_its_order_and_flags_allow(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct reclaim_machine w;
 		uint64_t nr;
 
-		reclaim_machine_short(&w);
+		RECLAIM_MACHINE(w, reclaim_machine_short);
 		nr = direct_reclaims_of(&w, cases[i].order, cases[i].gfp_flags);
 		check(nr == cases[i].most);
-		reclaim_machine_free(&w);
 	}
 }
 
-static void a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it(void)
+TEST(a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_short(&w);
+	RECLAIM_MACHINE(w, reclaim_machine_short);
 	w.run.entries = calloc(1, sizeof(*w.run.entries));
 	w.run.nr_entries = w.run.entries_room = 1;
 	w.run.entries[0] = (struct slow_entry){
@@ -61,15 +57,12 @@ static void a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it(void)
 	w.toy.m->now = (struct moment){.ts = 4 * MS, .pid = 7};
 	check(direct_reclaims_of(&w, 9, 0) == 1);
 	check(direct_reclaims_of(&w, 9, 0) == 2);
-	reclaim_machine_free(&w);
 }
 
 /* No other page is in the queue. */
-static void direct_reclaim_calls_the_shrinkers(void)
+TEST(direct_reclaim_calls_the_shrinkers)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	make_free(&w, NORMAL, 50, true);
 	queue_pages(&w, 100, 0);
 	for (int i = 0; i < 100; i++)
@@ -81,7 +74,6 @@ static void direct_reclaim_calls_the_shrinkers(void)
 	check(counters(&w, NORMAL)->reclaimed_pages == 0);
 	check(direct_reclaims_of(&w, 0, 0) == 2); /* of 32 pages each */
 	check(counters(&w, NORMAL)->reclaimed_pages == 64);
-	reclaim_machine_free(&w);
 }
 
 static uint64_t direct_reclaims_at(struct reclaim_machine *w, uint64_t ms, int pid)
@@ -90,11 +82,9 @@ static uint64_t direct_reclaims_at(struct reclaim_machine *w, uint64_t ms, int p
 	return direct_reclaims_of(w, 9, 0);
 }
 
-static void a_request_before_the_end_of_its_tasks_reclaim_is_part_of_it(void)
+TEST(a_request_before_the_end_of_its_tasks_reclaim_is_part_of_it)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_short(&w);
+	RECLAIM_MACHINE(w, reclaim_machine_short);
 	record_scan(&w,
 		    (struct scan_row){.ns = 10 * MS, .freed = 32, .direct = true, .costly = true});
 	check(direct_reclaims_at(&w, 1, 7) == 1);
@@ -107,7 +97,6 @@ static void a_request_before_the_end_of_its_tasks_reclaim_is_part_of_it(void)
 	check(direct_reclaims_at(&w, 30, 7) == 4);
 	check(direct_reclaims_at(&w, 31, 7) == 5);
 	check(counters(&w, DMA)->modelled_stall_us == 50000);
-	reclaim_machine_free(&w);
 }
 
 /* A recorded direct reclaim begins after 2 ms. */
@@ -131,7 +120,7 @@ static void play_recorded_begin(struct reclaim_machine *w, uint32_t gfp_flags)
 }
 
 /* Zone DMA is on a node of its own. Its reserve leaves nothing to requests for NORMAL. */
-static void a_request_that_names_its_node_reclaims_on_a_node_without_a_page_for_it(void)
+TEST(a_request_that_names_its_node_reclaims_on_a_node_without_a_page_for_it)
 {
 	static const struct {
 		uint32_t gfp_flags;
@@ -145,21 +134,18 @@ static void a_request_that_names_its_node_reclaims_on_a_node_without_a_page_for_
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct reclaim_machine w;
-
-		reclaim_machine_two_nodes(&w);
+		RECLAIM_MACHINE(w, reclaim_machine_two_nodes);
 		make_free(&w, DMA, 1000, true);
 		make_free(&w, NORMAL, cases[i].normal, true);
 		reclaim_machine_start(&w);
 		play_recorded_begin(&w, cases[i].gfp_flags | GFP_DIRECT_RECLAIM);
 		check(counters(&w, NORMAL)->direct_reclaims == cases[i].on_normal);
 		check(counters(&w, DMA)->direct_reclaims == cases[i].on_dma);
-		reclaim_machine_free(&w);
 	}
 }
 
 /* 1000 single pages are free, far above the watermarks. */
-static void a_request_that_may_not_mix_reclaims_at_a_recorded_begin_without_a_page_of_its_type(void)
+TEST(a_request_that_may_not_mix_reclaims_at_a_recorded_begin_without_a_page_of_its_type)
 {
 	static const struct {
 		const char *policy;
@@ -168,21 +154,18 @@ static void a_request_that_may_not_mix_reclaims_at_a_recorded_begin_without_a_pa
 	} cases[] = {{"defrag_mode", 'U', 1}, {"defrag_mode", 'M', 0}, {NULL, 'U', 0}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct reclaim_machine w;
-
-		reclaim_machine_new(&w, "6.18", cases[i].policy);
+		RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", cases[i].policy);
 		w.toy.zone = normal_zone(&w);
 		for (uint32_t page = 0; page < 1000; page++)
 			toy_add_free(&w.toy, w.toy.zone->start + 2 * page, 0, cases[i].free);
 		reclaim_machine_start(&w);
 		play_recorded_begin(&w, GFP_MOVABLE | GFP_HIGHMEM | GFP_DIRECT_RECLAIM);
 		check(counters(&w, DMA)->direct_reclaims == cases[i].reclaims);
-		reclaim_machine_free(&w);
 	}
 }
 
 /* 1000 single pages are free: enough for a request of order 0, and none for a pageblock. */
-static void a_reclaim_for_a_pageblock_was_promoted_where_the_record_had_defrag_mode(void)
+TEST(a_reclaim_for_a_pageblock_was_promoted_where_the_record_had_defrag_mode)
 {
 	static const struct {
 		const char *kernel, *policy;
@@ -196,9 +179,7 @@ static void a_reclaim_for_a_pageblock_was_promoted_where_the_record_had_defrag_m
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct reclaim_machine w;
-
-		reclaim_machine_new(&w, cases[i].kernel, cases[i].policy);
+		RECLAIM_MACHINE(w, reclaim_machine_new, cases[i].kernel, cases[i].policy);
 		w.toy.m->record->defrag_mode = cases[i].recorded;
 		make_free(&w, DMA, 1000, true);
 		make_free(&w, NORMAL, 1000, true);
@@ -206,11 +187,10 @@ static void a_reclaim_for_a_pageblock_was_promoted_where_the_record_had_defrag_m
 		play_recorded_begin_of(&w, w.toy.m->pageblock_order,
 				       cases[i].gfp_flags | GFP_DIRECT_RECLAIM);
 		check(counters(&w, DMA)->direct_reclaims == cases[i].reclaims);
-		reclaim_machine_free(&w);
 	}
 }
 
-static void a_recorded_call_wakes_kswapd_if_its_node_is_short(void)
+TEST(a_recorded_call_wakes_kswapd_if_its_node_is_short)
 {
 	static const struct {
 		int free;
@@ -218,9 +198,7 @@ static void a_recorded_call_wakes_kswapd_if_its_node_is_short(void)
 	} cases[] = {{50, 1}, {1000, 0}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct reclaim_machine w;
-
-		reclaim_machine_new(&w, "6.18", NULL);
+		RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 		make_free(&w, NORMAL, cases[i].free, true);
 		reclaim_machine_start(&w);
 		w.run.entries = calloc(1, sizeof(*w.run.entries));
@@ -234,21 +212,17 @@ static void a_recorded_call_wakes_kswapd_if_its_node_is_short(void)
 		reclaim_run_until(&w.run, 50, 3 * MS);
 		check(counters(&w, DMA)->kswapd_wakeups == cases[i].woken);
 		check(counters(&w, DMA)->direct_reclaims == 0);
-		reclaim_machine_free(&w);
 	}
 }
 
-static void a_run_of_direct_reclaim_takes_as_many_pages_as_a_recorded_one(void)
+TEST(a_run_of_direct_reclaim_takes_as_many_pages_as_a_recorded_one)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_short(&w);
+	RECLAIM_MACHINE(w, reclaim_machine_short);
 	w.run.pace.rows = calloc(1, sizeof(*w.run.pace.rows));
 	w.run.pace.rows[0] = (struct scan_row){.freed = 61, .direct = true};
 	w.run.pace.nr = w.run.pace.room = 1;
 	check(direct_reclaims_of(&w, 0, 0) == 1);
 	check(counters(&w, NORMAL)->reclaimed_pages == 61);
-	reclaim_machine_free(&w);
 }
 
 /* 50 pages of each zone are queued, NORMAL's first. */
@@ -262,7 +236,7 @@ static void queue_both_zones(struct reclaim_machine *w)
 		rows[i].frame = w->toy.m->zones[DMA].start + i;
 }
 
-static void every_node_is_shrunk_by_a_cluster_at_least(void)
+TEST(every_node_is_shrunk_by_a_cluster_at_least)
 {
 	struct reclaim_machine w;
 	static const struct {
@@ -285,7 +259,7 @@ static void every_node_is_shrunk_by_a_cluster_at_least(void)
 	}
 }
 
-static void a_deficit_is_owed_where_kswapd_frees_pages_on_the_record(void)
+TEST(a_deficit_is_owed_where_kswapd_frees_pages_on_the_record)
 {
 	static const struct {
 		uint64_t freed; /* by the recorded scan of kswapd */
@@ -293,14 +267,13 @@ static void a_deficit_is_owed_where_kswapd_frees_pages_on_the_record(void)
 	} cases[] = {{0, 3}, {32, 2}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct reclaim_machine w;
 		const struct request movable = {
 			.gfp_flags = GFP_MOVABLE | GFP_HIGHMEM | GFP_DIRECT_RECLAIM,
 			.migratetype = MIGRATETYPE_MOVABLE,
 			.class_zone = ZONE_MOVABLE,
 		};
 
-		reclaim_machine_new(&w, "6.18", NULL);
+		RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 		make_free(&w, NORMAL, 40, true);
 		make_free(&w, DMA, 0, true);
 		reclaim_machine_start(&w);
@@ -312,15 +285,12 @@ static void a_deficit_is_owed_where_kswapd_frees_pages_on_the_record(void)
 			zone_alloc(w.toy.m, &rq);
 		}
 		check(counters(&w, DMA)->direct_reclaims == cases[i].reclaims);
-		reclaim_machine_free(&w);
 	}
 }
 
-static void daemons_run_as_late_as_on_the_record(void)
+TEST(daemons_run_as_late_as_on_the_record)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_short(&w);
+	RECLAIM_MACHINE(w, reclaim_machine_short);
 	w.run.services.wake.nr = 1;
 	w.run.services.wake.rows[0].ns = 7 * MS;
 	reclaim_run_until(&w.run, 50, 1 * MS);
@@ -330,10 +300,9 @@ static void daemons_run_as_late_as_on_the_record(void)
 	reclaim_run_until(&w.run, 50, 9 * MS);
 	check(w.run.kswapds[0].state != KSWAPD_WAKING);
 	check(counters(&w, NORMAL)->reclaimed_pages > 0);
-	reclaim_machine_free(&w);
 }
 
-static void services_are_drawn_in_a_fixed_order_that_has_their_mean(void)
+TEST(services_are_drawn_in_a_fixed_order_that_has_their_mean)
 {
 	struct service s = {.nr = SERVICE_ROWS};
 	uint64_t sum = 0;
@@ -350,12 +319,10 @@ static void services_are_drawn_in_a_fixed_order_that_has_their_mean(void)
 	check(sum == 8 * 28);
 }
 
-static void a_wild_time_does_not_hold_up_the_daemons(void)
+TEST(a_wild_time_does_not_hold_up_the_daemons)
 {
-	struct reclaim_machine w;
-
 	/* kcompactd would check for work every 500 ms for 146 years. */
-	reclaim_machine_fragmented(&w, NULL, 4);
+	RECLAIM_MACHINE(w, reclaim_machine_fragmented, NULL, 4);
 	reclaim_run_until(&w.run, 50, 2 * MS);
 	for (uint64_t i = 1; i <= 64; i++)
 		reclaim_run_until(&w.run, 50 + i, i << 56);
@@ -363,10 +330,9 @@ static void a_wild_time_does_not_hold_up_the_daemons(void)
 	check(w.toy.m->now.ts < 1ull << 62);
 	check(w.run.quiet_checks < 1 << 17);
 	check_sound(w.toy.m);
-	reclaim_machine_free(&w);
 }
 
-static void a_stall_boosts_by_7_pageblocks_up_to_the_limit(void)
+TEST(a_stall_boosts_by_7_pageblocks_up_to_the_limit)
 {
 	static const struct {
 		int64_t before, most, after;
@@ -378,14 +344,12 @@ static void a_stall_boosts_by_7_pageblocks_up_to_the_limit(void)
 
 	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
 		const struct request rq = {.gfp_flags = GFP_KSWAPD_RECLAIM};
-		struct reclaim_machine w;
 
-		reclaim_machine_short(&w);
+		RECLAIM_MACHINE(w, reclaim_machine_short);
 		normal_zone(&w)->boost = vectors[i].before;
 		w.run.ops.stall(&w.run, normal_zone(&w), &rq, vectors[i].most);
 		check(normal_zone(&w)->boost == vectors[i].after);
 		check(counters(&w, DMA)->kswapd_wakeups == 1);
-		reclaim_machine_free(&w);
 	}
 }
 
@@ -406,7 +370,7 @@ static uint64_t reclaims_near(struct reclaim_machine *w, uint64_t ms, int pid, i
 	return freed;
 }
 
-static void a_try_on_a_near_node_frees_what_its_rights_and_the_record_allow(void)
+TEST(a_try_on_a_near_node_frees_what_its_rights_and_the_record_allow)
 {
 	static const struct {
 		int mode, recorded, yield, order;
@@ -418,9 +382,7 @@ static void a_try_on_a_near_node_frees_what_its_rights_and_the_record_allow(void
 	};
 
 	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
-		struct reclaim_machine w;
-
-		reclaim_machine_short(&w);
+		RECLAIM_MACHINE(w, reclaim_machine_short);
 		w.toy.m->zone_reclaim = (struct zone_reclaim){vectors[i].mode, RECLAIM_DISTANCE};
 		w.toy.m->record->zone_reclaim_mode = (uint8_t)vectors[i].recorded;
 		if (vectors[i].yield >= 0)
@@ -428,15 +390,12 @@ static void a_try_on_a_near_node_frees_what_its_rights_and_the_record_allow(void
 							  .near = true});
 		check(reclaims_near(&w, 1, 7, vectors[i].order) == vectors[i].freed);
 		check(counters(&w, NORMAL)->node_reclaims == 1);
-		reclaim_machine_free(&w);
 	}
 }
 
-static void one_task_at_a_time_reclaims_on_a_near_node(void)
+TEST(one_task_at_a_time_reclaims_on_a_near_node)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_short(&w);
+	RECLAIM_MACHINE(w, reclaim_machine_short);
 	w.toy.m->zone_reclaim = (struct zone_reclaim){1, RECLAIM_DISTANCE};
 	w.toy.m->record->zone_reclaim_mode = 1;
 	record_scan(&w, (struct scan_row){.ns = 10 * MS, .freed = 20, .near = true});
@@ -446,27 +405,4 @@ static void one_task_at_a_time_reclaims_on_a_near_node(void)
 	check(reclaims_near(&w, 6, 7, 0) == 20); /* its next request, which came later */
 	check(reclaims_near(&w, 17, 8, 0) == 20);
 	check(counters(&w, NORMAL)->node_reclaims == 3);
-	reclaim_machine_free(&w);
-}
-
-int main(void)
-{
-	test(a_stall_boosts_by_7_pageblocks_up_to_the_limit);
-	test(a_try_on_a_near_node_frees_what_its_rights_and_the_record_allow);
-	test(one_task_at_a_time_reclaims_on_a_near_node);
-	test(a_request_reclaims_as_often_as_its_order_and_flags_allow);
-	test(direct_reclaim_calls_the_shrinkers);
-	test(a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it);
-	test(a_request_before_the_end_of_its_tasks_reclaim_is_part_of_it);
-	test(a_request_that_names_its_node_reclaims_on_a_node_without_a_page_for_it);
-	test(a_request_that_may_not_mix_reclaims_at_a_recorded_begin_without_a_page_of_its_type);
-	test(a_reclaim_for_a_pageblock_was_promoted_where_the_record_had_defrag_mode);
-	test(a_recorded_call_wakes_kswapd_if_its_node_is_short);
-	test(a_run_of_direct_reclaim_takes_as_many_pages_as_a_recorded_one);
-	test(every_node_is_shrunk_by_a_cluster_at_least);
-	test(a_deficit_is_owed_where_kswapd_frees_pages_on_the_record);
-	test(daemons_run_as_late_as_on_the_record);
-	test(services_are_drawn_in_a_fixed_order_that_has_their_mean);
-	test(a_wild_time_does_not_hold_up_the_daemons);
-	return check_done();
 }

@@ -8,11 +8,9 @@
 
 #include <stdlib.h>
 
-static void unneeded_pages_are_saved_and_frees_of_queued_pages_are_withheld(void)
+TEST(unneeded_pages_are_saved_and_frees_of_queued_pages_are_withheld)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	make_free(&w, NORMAL, 1000, true);
 	queue_pages(&w, 10, 5000 * MS);
 	reclaim_machine_start(&w);
@@ -25,15 +23,13 @@ static void unneeded_pages_are_saved_and_frees_of_queued_pages_are_withheld(void
 	reclaim_supply_finish(&w.run.supply);
 	check(counters(&w, NORMAL)->reclaim_saved_pages == 6);
 	check(counters(&w, NORMAL)->early_reclaim_pages == 0);
-	reclaim_machine_free(&w);
 }
 
-static void a_queued_page_that_moves_is_found_behind_one_that_is_gone(void)
+TEST(a_queued_page_that_moves_is_found_behind_one_that_is_gone)
 {
-	struct reclaim_machine w;
 	uint32_t place;
 
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	queue_pages(&w, 2, 5000 * MS);
 	reclaim_machine_start(&w);
 	w.run.supply.rows[0].taken = true;
@@ -42,14 +38,11 @@ static void a_queued_page_that_moves_is_found_behind_one_that_is_gone(void)
 	place = w.run.supply.rows[1].frame;
 	reclaim_supply_moved(&w.run.supply, place, place - 1);
 	check(w.run.supply.rows[1].frame == place - 1);
-	reclaim_machine_free(&w);
 }
 
-static void a_page_is_not_reclaimed_before_it_is_allocated(void)
+TEST(a_page_is_not_reclaimed_before_it_is_allocated)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	queue_pages(&w, 2, 5000 * MS);
 	w.run.supply.rows[0].since = 80;
 	reclaim_machine_start(&w);
@@ -58,15 +51,13 @@ static void a_page_is_not_reclaimed_before_it_is_allocated(void)
 	check(counters(&w, NORMAL)->reclaim_deficit_pages == 1);
 	w.serve.at = 81;
 	check(reclaim_supply_take(&w.run.supply, 0, ZONE_NORMAL, 1) == 1);
-	reclaim_machine_free(&w);
 }
 
-static void reclaim_takes_no_block_that_the_model_has_in_pieces(void)
+TEST(reclaim_takes_no_block_that_the_model_has_in_pieces)
 {
-	struct reclaim_machine w;
 	uint32_t frame, place;
 
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	queue_pages(&w, 2, 5000 * MS);
 	frame = pfn_frame(w.toy.m, NORMAL_PFN + 512);
 	place = frame + 1024;
@@ -85,14 +76,11 @@ static void reclaim_takes_no_block_that_the_model_has_in_pieces(void)
 	w.serve.at = 50;
 	check(!reclaim_supply_take(&w.run.supply, 0, ZONE_NORMAL, 8));
 	check_sound(w.toy.m);
-	reclaim_machine_free(&w);
 }
 
-static void shrinkers_free_their_pages_in_a_pass_or_when_called(void)
+TEST(shrinkers_free_their_pages_in_a_pass_or_when_called)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	queue_pages(&w, 10, 5000 * MS);
 	for (int i = 0; i < 10; i++)
 		w.run.supply.rows[i].shrunk = true;
@@ -118,18 +106,16 @@ static void shrinkers_free_their_pages_in_a_pass_or_when_called(void)
 	reclaim_supply_finish(&w.run.supply);
 	check(counters(&w, NORMAL)->reclaim_saved_pages == 1);
 	check_sound(w.toy.m);
-	reclaim_machine_free(&w);
 }
 
 /* Pages 1 ms apart from 5 s on, none of them allocated yet: all are in use since row 80. */
-static void what_direct_reclaim_owes_counts_as_free_until_the_queue_pays(void)
+TEST(what_direct_reclaim_owes_counts_as_free_until_the_queue_pays)
 {
 	const struct request rq = {.class_zone = ZONE_NORMAL};
 	struct scan_row recorded = {.freed = 40, .direct = true};
-	struct reclaim_machine w;
 	uint64_t listed;
 
-	reclaim_machine_short(&w);
+	RECLAIM_MACHINE(w, reclaim_machine_short);
 	for (size_t i = 0; i < w.run.supply.nr; i++)
 		w.run.supply.rows[i].since = 80;
 	w.run.pace.rows = malloc(sizeof(recorded));
@@ -143,16 +129,4 @@ static void what_direct_reclaim_owes_counts_as_free_until_the_queue_pays(void)
 	check(normal_zone(&w)->owed == 0);
 	check(counters(&w, NORMAL)->reclaimed_pages == 42);
 	check_sound(w.toy.m);
-	reclaim_machine_free(&w);
-}
-
-int main(void)
-{
-	test(what_direct_reclaim_owes_counts_as_free_until_the_queue_pays);
-	test(shrinkers_free_their_pages_in_a_pass_or_when_called);
-	test(unneeded_pages_are_saved_and_frees_of_queued_pages_are_withheld);
-	test(a_queued_page_that_moves_is_found_behind_one_that_is_gone);
-	test(a_page_is_not_reclaimed_before_it_is_allocated);
-	test(reclaim_takes_no_block_that_the_model_has_in_pieces);
-	return check_done();
 }

@@ -27,7 +27,7 @@ static uint64_t next_freed(const struct scan_pace *pace, struct scan_cursor *cur
 	return scan_next(pace, cursor, ms * MS)->freed;
 }
 
-static void a_pass_takes_the_scans_from_its_time_on(void)
+TEST(a_pass_takes_the_scans_from_its_time_on)
 {
 	struct scan_row rows[40];
 	const struct scan_pace pace = {.rows = rows, .nr = 40};
@@ -50,7 +50,7 @@ static void a_pass_takes_the_scans_from_its_time_on(void)
 	check(next_freed(&pace, &cursor, 1000) == 24);
 }
 
-static void while_the_record_scans_a_pass_takes_that_scan(void)
+TEST(while_the_record_scans_a_pass_takes_that_scan)
 {
 	struct scan_row rows[8];
 	const struct scan_pace pace = {.rows = rows, .nr = 8};
@@ -71,7 +71,7 @@ static void while_the_record_scans_a_pass_takes_that_scan(void)
 	check(scan_next(&pace, &cursor, 6 * MS + MS / 2)->freed == 7);
 }
 
-static void a_pass_takes_scans_for_its_zones_while_there_are_some(void)
+TEST(a_pass_takes_scans_for_its_zones_while_there_are_some)
 {
 	struct scan_row rows[6];
 	const struct scan_pace pace = {.rows = rows, .nr = 6};
@@ -96,7 +96,7 @@ static void a_pass_takes_scans_for_its_zones_while_there_are_some(void)
 	check(cursor.class_zone < 0);
 }
 
-static void without_recorded_scans_every_page_is_freed_at_once(void)
+TEST(without_recorded_scans_every_page_is_freed_at_once)
 {
 	const struct scan_pace pace = {0};
 	struct scan_cursor cursor;
@@ -108,7 +108,7 @@ static void without_recorded_scans_every_page_is_freed_at_once(void)
 	check(scan_direct(&pace, MS, false)->freed == 32);
 }
 
-static void a_direct_reclaim_is_the_next_one_of_its_kind_of_order(void)
+TEST(a_direct_reclaim_is_the_next_one_of_its_kind_of_order)
 {
 	struct scan_row rows[] = {
 		{.ts = 10, .freed = 40, .direct = true},
@@ -127,7 +127,7 @@ static bool frees(const struct scan_pace *pace, uint64_t ts, bool costly)
 	return scan_frees(pace, ts, scan_direct(pace, ts, costly));
 }
 
-static void a_record_frees_pages_by_its_direct_reclaims_or_else_by_kswapd(void)
+TEST(a_record_frees_pages_by_its_direct_reclaims_or_else_by_kswapd)
 {
 	struct scan_row rows[] = {
 		{.ts = 10, .freed = 40, .compacts = true},
@@ -147,7 +147,7 @@ static void a_record_frees_pages_by_its_direct_reclaims_or_else_by_kswapd(void)
 	check(!frees(&all, 15, true)); /* of costly orders it has only kswapd's scans */
 }
 
-static void a_run_of_compaction_is_the_recorded_one_of_that_time(void)
+TEST(a_run_of_compaction_is_the_recorded_one_of_that_time)
 {
 	struct scan_row rows[] = {
 		{.ts = 10, .freed = 40, .compacts = true},
@@ -196,7 +196,7 @@ static void run_to_priority(struct reclaim_machine *w, int priority)
 		reclaim_run_until(&w->run, 50, w->run.due);
 }
 
-static void a_round_scans_the_share_of_its_priority(void)
+TEST(a_round_scans_the_share_of_its_priority)
 {
 	static const struct {
 		bool generations;
@@ -205,14 +205,11 @@ static void a_round_scans_the_share_of_its_priority(void)
 	} cases[] = {{false, 2, 11}, {true, 1 << 7, 5}};
 
 	for (size_t i = 0; i < 2; i++) {
-		struct reclaim_machine w;
-
-		short_with_scans(&w, cases[i].generations, 64);
+		RECLAIM_MACHINE(w, short_with_scans, cases[i].generations, 64);
 		reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
 		run_to_priority(&w, cases[i].priority);
 		check(w.run.kswapds[0].scanned == cases[i].first);
 		check(w.run.kswapds[0].got == cases[i].first);
-		reclaim_machine_free(&w);
 	}
 }
 
@@ -220,7 +217,7 @@ static void a_round_scans_the_share_of_its_priority(void)
  * lruvec_lru_size: zone DMA has a fifth of the node's pages, so 1638 of the 8192 pages on its
  * lists; from priority 9 on the share. A zone without memory makes no other class.
  */
-static void a_pass_scans_the_lists_of_its_zones(void)
+TEST(a_pass_scans_the_lists_of_its_zones)
 {
 	static const struct {
 		int class_zone, priority;
@@ -229,39 +226,33 @@ static void a_pass_scans_the_lists_of_its_zones(void)
 		{ZONE_DMA, 9, 3}, {ZONE_DMA, 8, 6}, {ZONE_NORMAL, 12, 2}, {ZONE_MOVABLE, 12, 2}};
 
 	for (size_t i = 0; i < 4; i++) {
-		struct reclaim_machine w;
 		struct kswapd *k;
 
-		short_with_scans(&w, false, 64);
+		RECLAIM_MACHINE(w, short_with_scans, false, 64);
 		k = &w.run.kswapds[0];
 		reclaim_run_wake_kswapd(&w.run, 0, 0, 0, cases[i].class_zone);
 		run_to_priority(&w, cases[i].priority - 1);
 		check(k->scanned == cases[i].scanned);
-		reclaim_machine_free(&w);
 	}
 }
 
 /* should_run_aging, 6.12: generations count the pages of all zones, and DMA has none to free. */
-static void with_generations_the_lists_of_all_zones_count(void)
+TEST(with_generations_the_lists_of_all_zones_count)
 {
-	struct reclaim_machine w;
 	struct kswapd *k;
 
-	short_with_scans(&w, true, 64);
+	RECLAIM_MACHINE(w, short_with_scans, true, 64);
 	k = &w.run.kswapds[0];
 	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_DMA);
 	run_to_priority(&w, 11);
 	check(k->scanned == 2);
 	check(k->got == 0);
-	reclaim_machine_free(&w);
 }
 
 /* The record's kswapd passed 12 rounds in 12 ms over lists without a page. */
-static void a_pass_over_empty_lists_scans_nothing_and_fails(void)
+TEST(a_pass_over_empty_lists_scans_nothing_and_fails)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_short(&w);
+	RECLAIM_MACHINE(w, reclaim_machine_short);
 	record_scan(&w, (struct scan_row){.ts = MS, .ns = 12 * MS, .class_zone = ZONE_NORMAL});
 	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
 	/* The last round ends the pass as it begins, 11 ms after the first. */
@@ -274,17 +265,15 @@ static void a_pass_over_empty_lists_scans_nothing_and_fails(void)
 	check(w.run.kswapds[0].failures == 16);
 	check(counters(&w, NORMAL)->reclaimed_pages == 0);
 	check(counters(&w, NORMAL)->reclaim_deficit_pages == 0);
-	reclaim_machine_free(&w);
 }
 
 /* Lists that the record shows empty from some time on end the round of a pass. */
-static void a_scan_of_lists_that_are_empty_by_now_ends_the_round(void)
+TEST(a_scan_of_lists_that_are_empty_by_now_ends_the_round)
 {
-	struct reclaim_machine w;
 	struct scan_row *rows = calloc(2, sizeof(*rows));
 	struct kswapd *k;
 
-	reclaim_machine_short(&w);
+	RECLAIM_MACHINE(w, reclaim_machine_short);
 	rows[0] = (struct scan_row){
 		.ts = MS,
 		.ns = MS,
@@ -303,17 +292,15 @@ static void a_scan_of_lists_that_are_empty_by_now_ends_the_round(void)
 	run_to_priority(&w, 5);
 	check(k->scanned == 64);
 	check(k->got == 64);
-	reclaim_machine_free(&w);
 }
 
 /* A block of 512 pages is scanned as a whole: it takes as long as in the record. */
-static void a_large_block_takes_the_time_of_its_pages(void)
+TEST(a_large_block_takes_the_time_of_its_pages)
 {
-	struct reclaim_machine w;
 	struct kswapd *k;
 	struct reclaimed *row;
 
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	make_free(&w, NORMAL, 50, true);
 	queue_pages(&w, 1, 5000 * MS);
 	row = &w.run.supply.rows[0];
@@ -336,11 +323,10 @@ static void a_large_block_takes_the_time_of_its_pages(void)
 		reclaim_run_until(&w.run, 50, w.run.due);
 	check(k->got == 512);
 	check(k->due == w.toy.m->now.ts + 8 * MS);
-	reclaim_machine_free(&w);
 }
 
 /* 128 pages are due at priority 6, from scans that take 64 pages and keep 32 for later. */
-static void pages_left_for_later_do_not_count_towards_the_batch(void)
+TEST(pages_left_for_later_do_not_count_towards_the_batch)
 {
 	static const struct {
 		uint64_t scanned;
@@ -348,17 +334,15 @@ static void pages_left_for_later_do_not_count_towards_the_batch(void)
 	} cases[] = {{96, 96}, {200, 128}, {40, 64}};
 
 	for (size_t i = 0; i < 3; i++) {
-		struct reclaim_machine w;
 		struct kswapd *k;
 
-		short_with_scans(&w, true, 32);
+		RECLAIM_MACHINE(w, short_with_scans, true, 32);
 		w.run.pace.rows[0].scanned = cases[i].scanned;
 		k = &w.run.kswapds[0];
 		reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
 		while (!k->scanned && k->state != KSWAPD_ASLEEP)
 			reclaim_run_until(&w.run, 50, w.run.due);
 		check(k->scanned == cases[i].first);
-		reclaim_machine_free(&w);
 	}
 }
 
@@ -366,14 +350,13 @@ static void pages_left_for_later_do_not_count_towards_the_batch(void)
  * Scans that free nothing: the last round, of 4096 pages, takes 64 of 1 ms each. It takes two if
  * the record's pass ended after the first.
  */
-static void kswapd_gives_up_at_the_last_priority_where_the_record_does(void)
+TEST(kswapd_gives_up_at_the_last_priority_where_the_record_does)
 {
 	for (int spent = 0; spent < 2; spent++) {
 		struct scan_row *rows = calloc(2, sizeof(*rows));
-		struct reclaim_machine w;
 		uint64_t last;
 
-		reclaim_machine_short(&w);
+		RECLAIM_MACHINE(w, reclaim_machine_short);
 		for (int i = 0; i < 2; i++)
 			rows[i] = (struct scan_row){
 				.ts = (uint64_t)(1 + 9999 * i) * MS,
@@ -395,7 +378,6 @@ static void kswapd_gives_up_at_the_last_priority_where_the_record_does(void)
 		check(counters(&w, DMA)->kswapd_passes == 1 + (uint64_t)spent);
 		reclaim_run_until(&w.run, 50, last + 70 * MS);
 		check(counters(&w, DMA)->kswapd_passes > 1);
-		reclaim_machine_free(&w);
 	}
 }
 
@@ -403,15 +385,14 @@ static void kswapd_gives_up_at_the_last_priority_where_the_record_does(void)
  * Scans of 32 pages. The last round of the pass gets above the high watermark before its last scan,
  * which it does not take if the record's pass ended before that.
  */
-static void kswapd_looks_at_the_watermarks_where_a_pass_of_the_record_ends(void)
+TEST(kswapd_looks_at_the_watermarks_where_a_pass_of_the_record_ends)
 {
 	for (int ended = 0; ended < 2; ended++) {
 		enum { SCANS = 100, FIRST = 8 };
 		struct scan_row *rows = calloc(SCANS, sizeof(*rows));
-		struct reclaim_machine w;
 		struct zone *zone;
 
-		reclaim_machine_new(&w, "6.18", NULL);
+		RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 		make_free(&w, NORMAL, 50, true);
 		queue_pages(&w, 2000, 5000 * MS);
 		reclaim_machine_start(&w);
@@ -434,30 +415,24 @@ static void kswapd_looks_at_the_watermarks_where_a_pass_of_the_record_ends(void)
 		check(counters(&w, DMA)->kswapd_passes == 1);
 		check(counters(&w, NORMAL)->reclaimed_pages == (ended ? 283 : 315));
 		check(zone_counted_free(zone) > (uint64_t)zone_mark(zone, WMARK_HIGH));
-		reclaim_machine_free(&w);
 	}
 }
 
-static void a_scan_frees_the_recorded_share(void)
+TEST(a_scan_frees_the_recorded_share)
 {
-	struct reclaim_machine w;
-
-	short_with_scans(&w, true, 16);
+	RECLAIM_MACHINE(w, short_with_scans, true, 16);
 	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
 	while (w.run.kswapds[0].priority != 5)
 		reclaim_run_until(&w.run, 50, w.run.due);
 	check(w.run.kswapds[0].scanned == 128);
 	check(w.run.kswapds[0].got == 32);
-	reclaim_machine_free(&w);
 }
 
 /* The record's lists have generations: lru_gen_shrink_node leaves without a scan. */
-static void lists_with_generations_are_not_scanned_for_a_boost(void)
+TEST(lists_with_generations_are_not_scanned_for_a_boost)
 {
 	for (int generations = 0; generations < 2; generations++) {
-		struct reclaim_machine w;
-
-		reclaim_machine_new(&w, "6.12.117", NULL);
+		RECLAIM_MACHINE(w, reclaim_machine_new, "6.12.117", NULL);
 		make_free(&w, NORMAL, 600, true);
 		queue_pages(&w, 400, 5000 * MS);
 		normal_zone(&w)->boost = 100;
@@ -469,7 +444,6 @@ static void lists_with_generations_are_not_scanned_for_a_boost(void)
 		check((counters(&w, NORMAL)->reclaimed_pages > 0) == !generations);
 		check(normal_zone(&w)->boost == 0);
 		check(w.run.kswapds[0].failures == generations);
-		reclaim_machine_free(&w);
 	}
 }
 
@@ -477,7 +451,7 @@ static void lists_with_generations_are_not_scanned_for_a_boost(void)
  * should_abort_scan, 6.12 and 7.2: a scan of lists with generations ends 64 pages above the high
  * watermark, with memory tiering above the promo watermark. 250 pages are free before it.
  */
-static void memory_tiering_scans_generations_up_to_the_promo_watermark(void)
+TEST(memory_tiering_scans_generations_up_to_the_promo_watermark)
 {
 	static const struct {
 		bool tiers;
@@ -486,9 +460,7 @@ static void memory_tiering_scans_generations_up_to_the_promo_watermark(void)
 	} cases[] = {{false, 340, 128}, {true, 340, 192}, {true, 0, 128}};
 
 	for (size_t i = 0; i < 3; i++) {
-		struct reclaim_machine w;
-
-		reclaim_machine_new(&w, "6.12.117", NULL);
+		RECLAIM_MACHINE(w, reclaim_machine_new, "6.12.117", NULL);
 		w.toy.m->zones[DMA].managed = 0;
 		make_free(&w, NORMAL, 250, true);
 		queue_pages(&w, 400, 5000 * MS);
@@ -508,30 +480,5 @@ static void memory_tiering_scans_generations_up_to_the_promo_watermark(void)
 		reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
 		reclaim_run_until(&w.run, 50, 1000 * MS);
 		check(counters(&w, NORMAL)->reclaimed_pages == cases[i].reclaimed);
-		reclaim_machine_free(&w);
 	}
-}
-
-int main(void)
-{
-	test(a_pass_takes_the_scans_from_its_time_on);
-	test(while_the_record_scans_a_pass_takes_that_scan);
-	test(a_pass_takes_scans_for_its_zones_while_there_are_some);
-	test(without_recorded_scans_every_page_is_freed_at_once);
-	test(a_direct_reclaim_is_the_next_one_of_its_kind_of_order);
-	test(a_record_frees_pages_by_its_direct_reclaims_or_else_by_kswapd);
-	test(a_run_of_compaction_is_the_recorded_one_of_that_time);
-	test(a_round_scans_the_share_of_its_priority);
-	test(a_pass_scans_the_lists_of_its_zones);
-	test(with_generations_the_lists_of_all_zones_count);
-	test(a_pass_over_empty_lists_scans_nothing_and_fails);
-	test(a_scan_of_lists_that_are_empty_by_now_ends_the_round);
-	test(a_large_block_takes_the_time_of_its_pages);
-	test(pages_left_for_later_do_not_count_towards_the_batch);
-	test(kswapd_gives_up_at_the_last_priority_where_the_record_does);
-	test(kswapd_looks_at_the_watermarks_where_a_pass_of_the_record_ends);
-	test(a_scan_frees_the_recorded_share);
-	test(lists_with_generations_are_not_scanned_for_a_boost);
-	test(memory_tiering_scans_generations_up_to_the_promo_watermark);
-	return check_done();
 }

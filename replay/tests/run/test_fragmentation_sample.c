@@ -71,26 +71,23 @@ static void new_free_zone(struct toy *t, const char *blocks)
 		toy_add_free(t, 16 * i, 4, blocks[i]);
 }
 
-static void a_free_zone_mixes_nothing(void)
+TEST(a_free_zone_mixes_nothing)
 {
 	struct mix_row row;
-	struct toy t;
 
-	new_free_zone(&t, "MUR");
+	TOY(t, new_free_zone, "MUR");
 	row = fragmentation_sample(&t);
 	check(row.blocks == 3 && row.live_blocks == 0 && row.unknown == 0);
 	check(is_pair(row.mixed, 0, 0) && is_pair(row.polluted, 0, 0) && is_pair(row.thp, 3, 3));
 	check(row.foreign[0] == 0 && row.foreign[1] == 0);
-	toy_free(&t);
 }
 
-static void an_unmovable_page_in_a_movable_block_pollutes_and_mixes_it(void)
+TEST(an_unmovable_page_in_a_movable_block_pollutes_and_mixes_it)
 {
 	struct mix_row row;
 	uint64_t pfn;
-	struct toy t;
 
-	new_free_zone(&t, "MM");
+	TOY(t, new_free_zone, "MM");
 	toy_alloc(&t, 4, 'M');
 	toy_alloc(&t, 3, 'M');
 	toy_alloc(&t, 2, 'M');
@@ -104,15 +101,13 @@ static void an_unmovable_page_in_a_movable_block_pollutes_and_mixes_it(void)
 	toy_free_page(&t, (uint32_t)pfn, 0);
 	row = fragmentation_sample(&t);
 	check(row.unmovable == 0 && is_pair(row.mixed, 0, 0) && is_pair(row.thp, 2, 2));
-	toy_free(&t);
 }
 
-static void a_reclaimable_page_counts_as_its_own_kind(void)
+TEST(a_reclaimable_page_counts_as_its_own_kind)
 {
 	struct mix_row row;
-	struct toy t;
 
-	new_free_zone(&t, "RU");
+	TOY(t, new_free_zone, "RU");
 	toy_alloc(&t, 4, 'R');
 	toy_alloc(&t, 4, 'U');
 	row = fragmentation_sample(&t);
@@ -122,15 +117,13 @@ static void a_reclaimable_page_counts_as_its_own_kind(void)
 	t.m->blocks[0].migratetype = MIGRATETYPE_UNMOVABLE;
 	row = fragmentation_sample(&t);
 	check(row.foreign[0] == 16);
-	toy_free(&t);
 }
 
-static void movable_pages_are_at_home_in_cma_and_none_is_in_highatomic(void)
+TEST(movable_pages_are_at_home_in_cma_and_none_is_in_highatomic)
 {
 	struct mix_row row;
-	struct toy t;
 
-	new_free_zone(&t, "MM");
+	TOY(t, new_free_zone, "MM");
 	toy_alloc(&t, 4, 'M');
 	toy_alloc(&t, 4, 'M');
 	t.m->blocks[0].migratetype = MIGRATETYPE_CMA;
@@ -138,15 +131,13 @@ static void movable_pages_are_at_home_in_cma_and_none_is_in_highatomic(void)
 	row = fragmentation_sample(&t);
 	check(row.movable == 32 && row.foreign[0] == 0 && row.foreign[1] == 0);
 	check(is_pair(row.thp, 2, 2));
-	toy_free(&t);
 }
 
-static void old_pages_of_unknown_kind_widen_the_bounds(void)
+TEST(old_pages_of_unknown_kind_widen_the_bounds)
 {
 	struct mix_row row;
-	struct toy t;
 
-	toy_new(&t, "6.18", (struct toy_geometry){4, 4, "MMU", ZONE_DMA});
+	TOY(t, toy_new, "6.18", (struct toy_geometry){4, 4, "MMU", ZONE_DMA});
 	t.m->blocks[0].old_movable = t.m->blocks[0].old_lru = 16; /* a block of page cache */
 	t.m->blocks[1].old_movable = 16; /* a guess, not known to be on an LRU */
 	t.m->blocks[2].old_lru = 15;
@@ -154,15 +145,13 @@ static void old_pages_of_unknown_kind_widen_the_bounds(void)
 	check(row.live_blocks == 3 && row.lru == 31 && row.unknown == 17);
 	check(is_pair(row.mixed, 0, 2) && is_pair(row.polluted, 0, 1) && is_pair(row.thp, 1, 3));
 	check(row.foreign[0] == 15 && row.foreign[1] == 15 + 17);
-	toy_free(&t);
 }
 
-static void a_freed_old_page_may_have_had_any_type(void)
+TEST(a_freed_old_page_may_have_had_any_type)
 {
 	struct mix_row row;
-	struct toy t;
 
-	toy_new(&t, "6.18", (struct toy_geometry){4, 4, "M", ZONE_DMA});
+	TOY(t, toy_new, "6.18", (struct toy_geometry){4, 4, "M", ZONE_DMA});
 	toy_pcp(&t, 1, 1);
 	t.m->blocks[0].old_movable = t.m->blocks[0].old_lru = 2;
 	toy_free_page(&t, 3, 0);
@@ -172,42 +161,36 @@ static void a_freed_old_page_may_have_had_any_type(void)
 	toy_free_page(&t, 5, 0);
 	row = fragmentation_sample(&t);
 	check(row.lru == 0 && row.unknown == 13);
-	toy_free(&t);
 }
 
-static void memory_that_the_kernel_has_not_initialised_is_no_block(void)
+TEST(memory_that_the_kernel_has_not_initialised_is_no_block)
 {
 	struct mix_row row;
-	struct toy t;
 
-	toy_new(&t, "6.18", (struct toy_geometry){4, 4, "MMM", ZONE_DMA});
+	TOY(t, toy_new, "6.18", (struct toy_geometry){4, 4, "MMM", ZONE_DMA});
 	t.m->blocks_known = t.m->blocks[1].known = true;
 	row = fragmentation_sample(&t);
 	check(row.blocks == 1 && row.unknown == 16);
-	toy_free(&t);
 }
 
-static void a_block_across_the_end_of_its_zone_makes_no_huge_page(void)
+TEST(a_block_across_the_end_of_its_zone_makes_no_huge_page)
 {
 	const struct machine machine = toy_machine(4, 4);
 	const struct zone_spec zone = {.start_pfn = 8, .spanned = 48, .present = 48, .managed = 48};
 	struct mix_row row;
-	struct toy t;
 
-	toy_new_machine(&t, "6.18", &machine, &zone, 1);
+	TOY(t, toy_new_machine, "6.18", &machine, &zone, 1);
 	row = fragmentation_sample(&t);
 	check(row.blocks == 4 && row.unknown == 48 && is_pair(row.thp, 0, 2));
-	toy_free(&t);
 }
 
-static void free_blocks_are_counted_by_order_over_all_migratetypes(void)
+TEST(free_blocks_are_counted_by_order_over_all_migratetypes)
 {
 	struct output *outputs[NR_FRAGMENTATION_SAMPLE];
 	struct free_count_columns *c;
 	struct batch *batch;
-	struct toy t;
 
-	toy_new(&t, "6.18", (struct toy_geometry){4, 4, "MUR", ZONE_DMA});
+	TOY(t, toy_new, "6.18", (struct toy_geometry){4, 4, "MUR", ZONE_DMA});
 	toy_add_free(&t, 0, 1, 'M');
 	toy_add_free(&t, 16, 1, 'U');
 	toy_add_free(&t, 32, 4, 'R');
@@ -221,19 +204,4 @@ static void free_blocks_are_counted_by_order_over_all_migratetypes(void)
 		check(c->nr_free[order] == (order == 1 ? 2 : order == 4));
 	}
 	free_outputs(outputs);
-	toy_free(&t);
-}
-
-int main(void)
-{
-	test(a_free_zone_mixes_nothing);
-	test(an_unmovable_page_in_a_movable_block_pollutes_and_mixes_it);
-	test(a_reclaimable_page_counts_as_its_own_kind);
-	test(movable_pages_are_at_home_in_cma_and_none_is_in_highatomic);
-	test(old_pages_of_unknown_kind_widen_the_bounds);
-	test(a_freed_old_page_may_have_had_any_type);
-	test(memory_that_the_kernel_has_not_initialised_is_no_block);
-	test(a_block_across_the_end_of_its_zone_makes_no_huge_page);
-	test(free_blocks_are_counted_by_order_over_all_migratetypes);
-	return check_done();
 }

@@ -23,7 +23,7 @@ static void inferred_mark(struct tape *t, uint64_t at)
 	batch_free(batch);
 }
 
-static void inferred_rows_and_reclaim_events_are_played_in_their_recorded_order(void)
+TEST(inferred_rows_and_reclaim_events_are_played_in_their_recorded_order)
 {
 	static const struct {
 		uint64_t reclaim_event,
@@ -33,9 +33,8 @@ static void inferred_rows_and_reclaim_events_are_played_in_their_recorded_order(
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct model *m;
-		struct tape t;
 
-		tape_new(&t, "6.18");
+		TAPE(t, tape_new, "6.18");
 		m = replay_model(t.r);
 		m->zones[0].wmark[WMARK_HIGH] = ZONE_PAGES;
 		tape_free_page(&t, 1, ZONE_PAGES + 5, 0);
@@ -46,16 +45,14 @@ static void inferred_rows_and_reclaim_events_are_played_in_their_recorded_order(
 		inferred_mark(&t, cases[i].inferred);
 		tape_play(&t);
 		check(m->zones[0].below_high == cases[i].marked);
-		tape_free(&t);
 	}
 }
 
-static void reclaim_events_after_the_last_event_are_played(void)
+TEST(reclaim_events_after_the_last_event_are_played)
 {
 	const struct model *m;
-	struct tape t;
 
-	tape_new(&t, "6.18");
+	TAPE(t, tape_new, "6.18");
 	tape_alloc(&t, 0, 2000, 0);
 	tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_WAKE, t.ts + 100, ZONE_NORMAL);
 	tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_SLEEP, t.ts + 200, ZONE_NORMAL);
@@ -63,12 +60,4 @@ static void reclaim_events_after_the_last_event_are_played(void)
 	m->zones[0].boost = 512;
 	tape_play(&t);
 	check(m->zones[0].boost == 0);
-	tape_free(&t);
-}
-
-int main(void)
-{
-	test(inferred_rows_and_reclaim_events_are_played_in_their_recorded_order);
-	test(reclaim_events_after_the_last_event_are_played);
-	return check_done();
 }

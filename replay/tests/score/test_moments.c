@@ -21,7 +21,7 @@ static bool has_window(struct validate *v, int kind, uint64_t pfn, uint64_t sinc
 
 static const struct chunk none[] = {{2048, 0, MOVABLE}};
 
-static void an_entry_left_after_its_own_free(void)
+TEST(an_entry_left_after_its_own_free)
 {
 	static const struct row events[] = {
 		FREE(0, 2100, 0), FREE(0, 2102, 0),           FREE(1, 2104, 0),
@@ -33,14 +33,11 @@ static void an_entry_left_after_its_own_free(void)
 	validate_free(v);
 }
 
-static void a_drain_of_the_list_shows_that_the_entry_was_there(void)
+TEST(a_drain_of_the_list_shows_that_the_entry_was_there)
 {
 	static const struct row events[] = {
-		FREE(0, 2100, 0), FREE(0, 2102, 0), FREE(0, 2104, 0),
-		FREE(0, 2106, 0), FREE(0, 2108, 0), FREE(0, 2110, 0),
-		FREE(0, 2112, 0), FREE(0, 2114, 0), DRAIN(0, 2100, 0, MOVABLE),
-		FREE(1, 2120, 0), FREE(1, 2122, 0), ALLOC(0, 2112, 0, MOVABLE),
-		FREE(0, 2114, 0),
+		FREE(0, 2100, 0, .run = 8), DRAIN(0, 2100, 0, MOVABLE), FREE(1, 2120, 0),
+		FREE(1, 2122, 0),           ALLOC(0, 2112, 0, MOVABLE), FREE(0, 2114, 0),
 	};
 	struct validate *v = VALIDATED(none, events);
 
@@ -48,7 +45,7 @@ static void a_drain_of_the_list_shows_that_the_entry_was_there(void)
 	validate_free(v);
 }
 
-static void an_early_alloc_came_after_the_last_event_of_its_cpu(void)
+TEST(an_early_alloc_came_after_the_last_event_of_its_cpu)
 {
 	static const struct row events[] = {
 		FREE(0, 2100, 0), FREE(0, 2102, 0),           FREE(1, 2104, 0),
@@ -60,7 +57,7 @@ static void an_early_alloc_came_after_the_last_event_of_its_cpu(void)
 	validate_free(v);
 }
 
-static void a_block_was_isolated_after_the_last_event_of_it_or_its_buddy(void)
+TEST(a_block_was_isolated_after_the_last_event_of_it_or_its_buddy)
 {
 	static const struct chunk chunks[] = {{2048, 0, MOVABLE}, {2052, 0, MOVABLE}};
 	static const struct row events[] = {
@@ -79,7 +76,7 @@ static void a_block_was_isolated_after_the_last_event_of_it_or_its_buddy(void)
 }
 
 /* The refill has events of its own: the alloc that caused it was there. */
-static void an_alloc_that_caused_a_refill_has_no_window(void)
+TEST(an_alloc_that_caused_a_refill_has_no_window)
 {
 	static const struct chunk chunks[] = {{2048, 2, MOVABLE}};
 	static const struct row events[] = {
@@ -92,14 +89,4 @@ static void an_alloc_that_caused_a_refill_has_no_window(void)
 
 	check(has_window(v, INFERRED_KIND_EARLY_ALLOC, 2048, 0, 1));
 	validate_free(v);
-}
-
-int main(void)
-{
-	test(an_entry_left_after_its_own_free);
-	test(a_drain_of_the_list_shows_that_the_entry_was_there);
-	test(an_early_alloc_came_after_the_last_event_of_its_cpu);
-	test(a_block_was_isolated_after_the_last_event_of_it_or_its_buddy);
-	test(an_alloc_that_caused_a_refill_has_no_window);
-	return check_done();
 }

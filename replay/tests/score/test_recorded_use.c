@@ -34,7 +34,7 @@ static struct recorded_use seen(struct reclaim_machine *w, int zone, int taken, 
 }
 
 /* The marks of NORMAL are 100, 200 and 300; DMA has less than its reserve against others. */
-static void a_request_is_below_a_mark_if_every_zone_was(void)
+TEST(a_request_is_below_a_mark_if_every_zone_was)
 {
 	static const struct {
 		int free, taken;
@@ -45,35 +45,30 @@ static void a_request_is_below_a_mark_if_every_zone_was(void)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct reclaim_machine w;
 		struct recorded_use use;
 
-		reclaim_machine_new(&w, "6.18", NULL);
+		RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 		make_free(&w, NORMAL, cases[i].free, true);
 		reclaim_machine_start(&w);
 		use = seen(&w, NORMAL, cases[i].taken, 0);
 		check(use.allocs == 1);
 		check(use.below_low == cases[i].below_low);
 		check(use.below_min == cases[i].below_min);
-		reclaim_machine_free(&w);
 	}
 }
 
 /* Enough pages, but none in a chunk of the order: only the zone that served it had one. */
-static void a_request_for_an_order_needs_a_chunk(void)
+TEST(a_request_for_an_order_needs_a_chunk)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	make_free(&w, NORMAL, 1000, true);
 	reclaim_machine_start(&w);
 	check(seen(&w, NORMAL, 0, 3).below_min == 1);
 	check(seen(&w, NORMAL, 1, 3).below_low == 0);
-	reclaim_machine_free(&w);
 }
 
 /* A reclaim frees 32 pages, which 33 requests show in a row. */
-static void requests_that_one_reclaim_covers_count_once(void)
+TEST(requests_that_one_reclaim_covers_count_once)
 {
 	static const struct {
 		uint32_t gfp_flags;
@@ -85,9 +80,8 @@ static void requests_that_one_reclaim_covers_count_once(void)
 		struct recorded_use use = {0};
 		struct window_event alloc;
 		struct error err = {""};
-		struct reclaim_machine w;
 
-		reclaim_machine_new(&w, "6.18", NULL);
+		RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 		make_free(&w, NORMAL, 50, true);
 		reclaim_machine_start(&w);
 		must(recorded_use_new(&use, w.toy.m, &err), &err);
@@ -98,21 +92,19 @@ static void requests_that_one_reclaim_covers_count_once(void)
 		check(use.below_low == 34);
 		check(use.below_min == cases[i].below_min);
 		recorded_use_free(&use);
-		reclaim_machine_free(&w);
 	}
 }
 
 /* Enough pages, but the task began direct reclaim for its next request of order 1. */
-static void a_request_that_reclaimed_was_below_min(void)
+TEST(a_request_that_reclaimed_was_below_min)
 {
 	struct reclaim_events events = {
 		.direct_recorded = true, .reclaimed = {{7, 1}}, .nr_reclaimed = 1};
 	struct recorded_use use = {0};
 	struct window_event alloc;
 	struct error err = {""};
-	struct reclaim_machine w;
 
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	make_free(&w, NORMAL, 1024, false);
 	reclaim_machine_start(&w);
 	must(recorded_use_new(&use, w.toy.m, &err), &err);
@@ -126,28 +118,14 @@ static void a_request_that_reclaimed_was_below_min(void)
 	recorded_use_see(&use, w.toy.m, &events, &alloc);
 	check(use.below_min == 1);
 	recorded_use_free(&use);
-	reclaim_machine_free(&w);
 }
 
-static void a_page_of_another_zone_counts_for_it(void)
+TEST(a_page_of_another_zone_counts_for_it)
 {
-	struct reclaim_machine w;
-
-	reclaim_machine_new(&w, "6.18", NULL);
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	make_free(&w, NORMAL, 1000, true);
 	reclaim_machine_start(&w);
 	check(seen(&w, NORMAL, 0, 0).lower_zone == 0);
 	check(seen(&w, DMA, 0, 0).lower_zone == 1);
 	check(seen(&w, DMA, 0, 0).remote_node == 0);
-	reclaim_machine_free(&w);
-}
-
-int main(void)
-{
-	test(a_request_is_below_a_mark_if_every_zone_was);
-	test(a_request_for_an_order_needs_a_chunk);
-	test(requests_that_one_reclaim_covers_count_once);
-	test(a_request_that_reclaimed_was_below_min);
-	test(a_page_of_another_zone_counts_for_it);
-	return check_done();
 }

@@ -60,7 +60,7 @@ static const struct departure *departure(struct next_events *f, int pfn, uint64_
 	return departure_of(&f->departures, toy.m->zones[0].base + (uint32_t)pfn, row);
 }
 
-static void a_page_leaves_its_list_after_the_previous_event_of_its_task(void)
+TEST(a_page_leaves_its_list_after_the_previous_event_of_its_task)
 {
 	/* Task 7 frees page 1, and its next event is the alloc of page 2. */
 	static const struct row rows[] = {
@@ -80,7 +80,7 @@ static void a_page_leaves_its_list_after_the_previous_event_of_its_task(void)
 	done(&f);
 }
 
-static void the_events_of_interrupts_do_not_count(void)
+TEST(the_events_of_interrupts_do_not_count)
 {
 	/* A softirq runs while task 7 has CPU 0: the CPU ran no other task. */
 	static const struct row same[] = {
@@ -116,7 +116,7 @@ static void the_events_of_interrupts_do_not_count(void)
 	done(&f);
 }
 
-static void a_task_may_change_its_cpu(void)
+TEST(a_task_may_change_its_cpu)
 {
 	/* CPU 0 has no event of another task when task 7 continues on CPU 1. */
 	static const struct row rows[] = {
@@ -136,7 +136,7 @@ static void a_task_may_change_its_cpu(void)
 	done(&f);
 }
 
-static void a_page_has_one_departure_for_each_stay(void)
+TEST(a_page_has_one_departure_for_each_stay)
 {
 	static const struct row rows[] = {
 		{EVENT_KIND_FREE, 2, 7, 0, 0},  {EVENT_KIND_FREE, 3, 8, 0, 0},
@@ -157,7 +157,7 @@ static void a_page_has_one_departure_for_each_stay(void)
 	done(&f);
 }
 
-static void a_long_stay_on_a_list_is_known_to_its_end(void)
+TEST(a_long_stay_on_a_list_is_known_to_its_end)
 {
 	enum { LONG = WINDOW_AHEAD + 2 };
 	struct row *rows = calloc(LONG + 1, sizeof(*rows));
@@ -178,7 +178,7 @@ static void a_long_stay_on_a_list_is_known_to_its_end(void)
 	free(rows);
 }
 
-static void cpus_and_tasks_outside_the_machine_are_passed_over(void)
+TEST(cpus_and_tasks_outside_the_machine_are_passed_over)
 {
 	static const struct row rows[] = {
 		{EVENT_KIND_FREE, 2, 7, 0, 0},      {EVENT_KIND_FREE, 3, -5, 0, 0},
@@ -190,15 +190,4 @@ static void cpus_and_tasks_outside_the_machine_are_passed_over(void)
 	read_rows(&f, rows, sizeof(rows) / sizeof((rows)[0]));
 	check(f.departures.nr == 0);
 	done(&f);
-}
-
-int main(void)
-{
-	test(a_page_leaves_its_list_after_the_previous_event_of_its_task);
-	test(the_events_of_interrupts_do_not_count);
-	test(a_task_may_change_its_cpu);
-	test(a_page_has_one_departure_for_each_stay);
-	test(a_long_stay_on_a_list_is_known_to_its_end);
-	test(cpus_and_tasks_outside_the_machine_are_passed_over);
-	return check_done();
 }

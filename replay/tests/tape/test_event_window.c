@@ -14,7 +14,7 @@ static struct window_event *arrive(struct event_window *s, int kind, uint16_t cp
 	return event;
 }
 
-static void each_cpu_has_its_own_order(void)
+TEST(each_cpu_has_its_own_order)
 {
 	struct event_window s = {0};
 	struct window_event *a, *b, *c;
@@ -33,7 +33,7 @@ static void each_cpu_has_its_own_order(void)
 	window_free(&s);
 }
 
-static void the_next_event_of_a_page_is_found_past_other_pages(void)
+TEST(the_next_event_of_a_page_is_found_past_other_pages)
 {
 	struct event_window s = {0};
 	struct window_event *first, *second, *third;
@@ -54,7 +54,7 @@ static void the_next_event_of_a_page_is_found_past_other_pages(void)
 	window_free(&s);
 }
 
-static void a_free_batched_takes_the_latest_free_of_its_page(void)
+TEST(a_free_batched_takes_the_latest_free_of_its_page)
 {
 	struct event_window s = {0};
 	struct window_event *old, *latest, *batched, *lone;
@@ -72,7 +72,7 @@ static void a_free_batched_takes_the_latest_free_of_its_page(void)
 	window_free(&s);
 }
 
-static void a_free_batched_may_come_as_late_as_the_window_looks(void)
+TEST(a_free_batched_may_come_as_late_as_the_window_looks)
 {
 	struct event_window s = {0};
 	struct window_event *free, *batched;
@@ -87,7 +87,7 @@ static void a_free_batched_may_come_as_late_as_the_window_looks(void)
 	window_free(&s);
 }
 
-static void the_window_goes_around_its_ring(void)
+TEST(the_window_goes_around_its_ring)
 {
 	enum { ROUNDS = 3 };
 	struct event_window s = {0};
@@ -109,14 +109,4 @@ static void the_window_goes_around_its_ring(void)
 	check(found);
 	check(s.arrived - s.done == WINDOW_AHEAD);
 	window_free(&s);
-}
-
-int main(void)
-{
-	test(each_cpu_has_its_own_order);
-	test(the_next_event_of_a_page_is_found_past_other_pages);
-	test(a_free_batched_takes_the_latest_free_of_its_page);
-	test(a_free_batched_may_come_as_late_as_the_window_looks);
-	test(the_window_goes_around_its_ring);
-	return check_done();
 }

@@ -16,7 +16,7 @@ static bool same(const struct inferred *a, const struct inferred *b)
 	       a->fields == b->fields && a->below_high == b->below_high && a->high == b->high;
 }
 
-static void a_row_that_is_written_is_loaded_as_it_was(void)
+TEST(a_row_that_is_written_is_loaded_as_it_was)
 {
 	const struct inferred written[] = {
 		{.at = 3,
@@ -45,9 +45,8 @@ static void a_row_that_is_written_is_loaded_as_it_was(void)
 	struct output *out;
 	struct batch *batch;
 	struct error err;
-	struct toy t;
 
-	toy_new(&t, "6.18", (struct toy_geometry){4, 5, "MM", ZONE_DMA});
+	TOY(t, toy_new, "6.18", (struct toy_geometry){4, 5, "MM", ZONE_DMA});
 	must(output_new(&out, &inferred_table, 8, &err), &err);
 	for (int i = 0; i < 2; i++)
 		inferred_write(out, t.m, &written[i]);
@@ -64,10 +63,9 @@ static void a_row_that_is_written_is_loaded_as_it_was(void)
 	check(!inferred_next(&rows, 100));
 	inferred_free(&rows);
 	output_free(out);
-	toy_free(&t);
 }
 
-static void impossible_rows_are_refused_and_rows_before_the_start_skipped(void)
+TEST(impossible_rows_are_refused_and_rows_before_the_start_skipped)
 {
 	static const struct {
 		uint64_t at, pfn;
@@ -85,9 +83,8 @@ static void impossible_rows_are_refused_and_rows_before_the_start_skipped(void)
 	struct inferred_columns *c = (struct inferred_columns *)batch->slots;
 	struct inferred_rows rows = {0};
 	struct error err = {""};
-	struct toy t;
 
-	toy_new(&t, "6.18", (struct toy_geometry){4, 5, "MM", ZONE_DMA});
+	TOY(t, toy_new, "6.18", (struct toy_geometry){4, 5, "MM", ZONE_DMA});
 	c->at[0] = 1;
 	must(inferred_load(&rows, t.m, c, 1, 2, &err), &err);
 	check(rows.nr == 0);
@@ -111,7 +108,6 @@ static void impossible_rows_are_refused_and_rows_before_the_start_skipped(void)
 	check(rows.nr == 1);
 	inferred_free(&rows);
 	batch_free(batch);
-	toy_free(&t);
 }
 
 enum { MOVED = 400 };
@@ -142,7 +138,7 @@ static uint64_t moved_by(struct inferred *rows, uint64_t seed, uint64_t first)
 	return moved;
 }
 
-static void moments_are_drawn_within_their_windows(void)
+TEST(moments_are_drawn_within_their_windows)
 {
 	struct inferred rows[MOVED];
 	uint64_t early = 0, late = 0;
@@ -173,7 +169,7 @@ static void moments_are_drawn_within_their_windows(void)
 	check(early > 4500 && late > 4500);
 }
 
-static void a_seed_always_draws_the_same_moments(void)
+TEST(a_seed_always_draws_the_same_moments)
 {
 	struct inferred one[MOVED], other[MOVED];
 	int differ = 0;
@@ -188,21 +184,11 @@ static void a_seed_always_draws_the_same_moments(void)
 	check(differ > MOVED / 4);
 }
 
-static void no_row_moves_before_the_start(void)
+TEST(no_row_moves_before_the_start)
 {
 	struct inferred rows[MOVED];
 
 	moved_by(rows, 1, 2000);
 	for (int i = 0; i < MOVED; i++)
 		check(rows[i].at >= 2000 || rows[i].at == 1000 + 10 * rows[i].event_row);
-}
-
-int main(void)
-{
-	test(a_row_that_is_written_is_loaded_as_it_was);
-	test(impossible_rows_are_refused_and_rows_before_the_start_skipped);
-	test(moments_are_drawn_within_their_windows);
-	test(a_seed_always_draws_the_same_moments);
-	test(no_row_moves_before_the_start);
-	return check_done();
 }

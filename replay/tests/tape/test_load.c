@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-static void a_tape_without_a_snapshot_is_refused(void)
+TEST(a_tape_without_a_snapshot_is_refused)
 {
 	struct replay *r = tape_replay("6.18");
 	struct batch *none = toy_rows(&event_table, 0);
@@ -19,10 +19,4 @@ static void a_tape_without_a_snapshot_is_refused(void)
 			    "pages were free at its start");
 	batch_free(none);
 	replay_free(r);
-}
-
-int main(void)
-{
-	test(a_tape_without_a_snapshot_is_refused);
-	return check_done();
 }

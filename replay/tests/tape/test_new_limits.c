@@ -48,7 +48,7 @@ static void play(struct tape *t, const struct limit *limits, size_t nr)
 	tape_play(t);
 }
 
-static void a_zone_has_its_new_limits_from_their_row_on(void)
+TEST(a_zone_has_its_new_limits_from_their_row_on)
 {
 	static const struct limit limits[] = {
 		{1, NEW_LIMIT_WHAT_WMARK_MIN, 700},  {1, NEW_LIMIT_WHAT_WMARK_LOW, 800},
@@ -57,19 +57,17 @@ static void a_zone_has_its_new_limits_from_their_row_on(void)
 		{2, NEW_LIMIT_WHAT_WMARK_MIN, 0}, /* after the last request */
 	};
 	const struct zone *zone;
-	struct tape t;
 
-	tape_new(&t, "6.18");
+	TAPE(t, tape_new, "6.18");
 	zone = &replay_model(t.r)->zones[0];
 	play(&t, limits, COUNT(limits));
 	check(zone->wmark[WMARK_MIN] == 700 && zone->wmark[WMARK_LOW] == 800 &&
 	      zone->wmark[WMARK_HIGH] == 900 && zone->wmark_promo == 1000);
 	check(zone->managed == 8192 && zone->lowmem_reserve[ZONE_MOVABLE] == 77);
 	check(replay_model(t.r)->zones[1].wmark[WMARK_MIN] == 8);
-	tape_free(&t);
 }
 
-static void lists_get_the_limits_that_the_kernel_gives_them(void)
+TEST(lists_get_the_limits_that_the_kernel_gives_them)
 {
 	static const struct limit limits[] = {{1, NEW_LIMIT_WHAT_WMARK_LOW, 800},
 					      {1, NEW_LIMIT_WHAT_MANAGED, 16384}};
@@ -89,35 +87,31 @@ static void lists_get_the_limits_that_the_kernel_gives_them(void)
 	tape_free(&t);
 }
 
-static void lists_follow_the_sysctl(void)
+TEST(lists_follow_the_sysctl)
 {
 	static const struct limit limits[] = {{1, NEW_LIMIT_WHAT_HIGH_FRACTION, 8}};
 	const struct pcp *pcp;
-	struct tape t;
 
-	tape_new(&t, "6.18");
+	TAPE(t, tape_new, "6.18");
 	pcp = &replay_model(t.r)->pcps[0];
 	play(&t, limits, COUNT(limits));
 	check(pcp->high_min == ZONE_PAGES / 8 && pcp->high_max == ZONE_PAGES / 8);
-	tape_free(&t);
 }
 
-static void lists_that_the_kernel_row_would_size_otherwise_stay(void)
+TEST(lists_that_the_kernel_row_would_size_otherwise_stay)
 {
 	static const struct limit limits[] = {{1, NEW_LIMIT_WHAT_WMARK_LOW, 800}};
 	struct pcp *pcp;
-	struct tape t;
 
-	tape_new(&t, "6.18");
+	TAPE(t, tape_new, "6.18");
 	pcp = &replay_model(t.r)->pcps[0];
 	pcp->high_max = 1001;
 	play(&t, limits, COUNT(limits));
 	check(pcp->high_max == 1001 && pcp->high_min < 800);
 	check(replay_model(t.r)->zones[0].wmark[WMARK_LOW] == 800);
-	tape_free(&t);
 }
 
-static void rows_that_no_kernel_writes_are_refused(void)
+TEST(rows_that_no_kernel_writes_are_refused)
 {
 	static const struct limit bad[][2] = {
 		{{0, NR_NEW_LIMIT_WHAT, 0}, {0, NEW_LIMIT_WHAT_MANAGED, 1}},
@@ -133,14 +127,4 @@ static void rows_that_no_kernel_writes_are_refused(void)
 		check(load(&t, bad[i], 2, &err) == -EINVAL);
 		tape_free(&t);
 	}
-}
-
-int main(void)
-{
-	test(a_zone_has_its_new_limits_from_their_row_on);
-	test(lists_get_the_limits_that_the_kernel_gives_them);
-	test(lists_follow_the_sysctl);
-	test(lists_that_the_kernel_row_would_size_otherwise_stay);
-	test(rows_that_no_kernel_writes_are_refused);
-	return check_done();
 }

@@ -42,7 +42,7 @@ static void read_rows(struct next_events *f, const struct toy *toy, const struct
 	batch_free(batch);
 }
 
-static void the_next_event_of_a_freed_page_is_found(void)
+TEST(the_next_event_of_a_freed_page_is_found)
 {
 	static const struct row rows[] = {
 		{EVENT_KIND_FREE, 1, 0},  {EVENT_KIND_FREE, 2, 0},
@@ -52,9 +52,8 @@ static void the_next_event_of_a_freed_page_is_found(void)
 		{EVENT_KIND_FREE, 4, 0},
 	};
 	struct next_events f;
-	struct toy toy;
 
-	toy_new(&toy, "6.18", (struct toy_geometry){4, 5, "MM", 0});
+	TOY(toy, toy_new, "6.18", (struct toy_geometry){4, 5, "MM", 0});
 	for (size_t at_once = 1; at_once <= 9; at_once += 4) {
 		read_rows(&f, &toy, rows, 9, at_once);
 		check(next_event_of(&f, 0) == NEXT_FROM_BUDDY);
@@ -65,10 +64,9 @@ static void the_next_event_of_a_freed_page_is_found(void)
 		check(next_event_of(&f, 5) == NEXT_NONE && next_event_of(&f, 9) == NEXT_NONE);
 		next_events_free(&f);
 	}
-	toy_free(&toy);
 }
 
-static void the_next_event_of_a_page_off_the_free_lists_is_found(void)
+TEST(the_next_event_of_a_page_off_the_free_lists_is_found)
 {
 	static const struct row rows[] = {
 		{EVENT_KIND_ALLOC_ZONE_LOCKED, 1, 0},
@@ -78,17 +76,15 @@ static void the_next_event_of_a_page_off_the_free_lists_is_found(void)
 		{EVENT_KIND_ALLOC_ZONE_LOCKED, 3, 0},
 	};
 	struct next_events f;
-	struct toy toy;
 
-	toy_new(&toy, "6.18", (struct toy_geometry){4, 5, "MM", 0});
+	TOY(toy, toy_new, "6.18", (struct toy_geometry){4, 5, "MM", 0});
 	read_rows(&f, &toy, rows, 5, 5);
 	check(next_event_of(&f, 0) == NEXT_FROM_PCP && next_event_of(&f, 1) == NEXT_IS_FREE);
 	check(next_event_of(&f, 2) == NEXT_NONE && next_event_of(&f, 4) == NEXT_NONE);
 	next_events_free(&f);
-	toy_free(&toy);
 }
 
-static void a_batched_free_is_listed_at_its_second_event(void)
+TEST(a_batched_free_is_listed_at_its_second_event)
 {
 	static const struct row rows[] = {
 		{EVENT_KIND_FREE, 1, 0},
@@ -96,16 +92,14 @@ static void a_batched_free_is_listed_at_its_second_event(void)
 		{EVENT_KIND_ALLOC, 1, 0},
 	};
 	struct next_events f;
-	struct toy toy;
 
-	toy_new(&toy, "6.18", (struct toy_geometry){4, 5, "MM", 0});
+	TOY(toy, toy_new, "6.18", (struct toy_geometry){4, 5, "MM", 0});
 	read_rows(&f, &toy, rows, 3, 3);
 	check(next_event_of(&f, 0) == NEXT_NONE && next_event_of(&f, 1) == NEXT_FROM_PCP);
 	next_events_free(&f);
-	toy_free(&toy);
 }
 
-static void a_page_inside_a_larger_block_was_merged(void)
+TEST(a_page_inside_a_larger_block_was_merged)
 {
 	static const struct row rows[] = {
 		{EVENT_KIND_FREE, 5, 0},
@@ -114,20 +108,9 @@ static void a_page_inside_a_larger_block_was_merged(void)
 		{EVENT_KIND_FREE, 31, 3}, /* leaves its zone */
 	};
 	struct next_events f;
-	struct toy toy;
 
-	toy_new(&toy, "6.18", (struct toy_geometry){4, 5, "MM", 0});
+	TOY(toy, toy_new, "6.18", (struct toy_geometry){4, 5, "MM", 0});
 	read_rows(&f, &toy, rows, 4, 4);
 	check(next_event_of(&f, 0) == NEXT_FROM_BUDDY);
 	next_events_free(&f);
-	toy_free(&toy);
-}
-
-int main(void)
-{
-	test(the_next_event_of_a_freed_page_is_found);
-	test(the_next_event_of_a_page_off_the_free_lists_is_found);
-	test(a_batched_free_is_listed_at_its_second_event);
-	test(a_page_inside_a_larger_block_was_merged);
-	return check_done();
 }

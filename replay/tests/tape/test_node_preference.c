@@ -57,6 +57,8 @@ static void world_free(struct world *w)
 	toy_free(&w->t);
 }
 
+#define WORLD(name, make, ...) SCOPED(world, world_free, name, make, ##__VA_ARGS__)
+
 /* `nr` requests of a thread on CPU 0 that a node served. */
 static void see(struct world *w, int nr, uint32_t node, uint32_t gfp_flags, uint8_t flags)
 {
@@ -98,11 +100,9 @@ static int verdict(const struct world *w)
 	return prefers;
 }
 
-static void a_thread_sent_away_from_a_node_with_memory_asks_where_it_lands(void)
+TEST(a_thread_sent_away_from_a_node_with_memory_asks_where_it_lands)
 {
-	struct world w;
-
-	world_new(&w, 2);
+	WORLD(w, world_new, 2);
 	see(&w, 49, 0, 0, 0);
 	see(&w, 1, 1, 0, 0);
 	check(counted(&w).requests == 50 && counted(&w).unforced == 1);
@@ -110,14 +110,11 @@ static void a_thread_sent_away_from_a_node_with_memory_asks_where_it_lands(void)
 	see(&w, 1, 1, 0, 0);
 	check(counted(&w).requests == 51 && counted(&w).unforced == 2);
 	check(verdict(&w) == PREFERENCE_PREFERRED_LANDED);
-	world_free(&w);
 }
 
-static void a_thread_sent_on_for_lack_of_memory_asks_the_cpus_node(void)
+TEST(a_thread_sent_on_for_lack_of_memory_asks_the_cpus_node)
 {
-	struct world w;
-
-	world_new(&w, 2);
+	WORLD(w, world_new, 2);
 	w.t.m->zones[0].nr_free_pages = 16; /* the high watermark */
 	see(&w, 10, 1, 0, 0);
 	check(counted(&w).remote == 10 && counted(&w).unforced == 0);
@@ -126,14 +123,11 @@ static void a_thread_sent_on_for_lack_of_memory_asks_the_cpus_node(void)
 	see(&w, 1, 1, 0, 0);
 	check(counted(&w).remote == 11 && counted(&w).unforced == 1);
 	w.t.m->zones[0].nr_free_pages = 32;
-	world_free(&w);
 }
 
-static void requests_that_go_elsewhere_for_other_reasons_are_not_counted(void)
+TEST(requests_that_go_elsewhere_for_other_reasons_are_not_counted)
 {
-	struct world w;
-
-	world_new(&w, 2);
+	WORLD(w, world_new, 2);
 	see(&w, 5, 1, GFP_THISNODE, 0);
 	see(&w, 5, 1, GFP_DMA, 0);
 	see(&w, 5, 1, GFP_DMA32, 0);
@@ -142,17 +136,15 @@ static void requests_that_go_elsewhere_for_other_reasons_are_not_counted(void)
 	check(counted(&w).requests == 0);
 	see(&w, 1, 1, 0, CONTEXT_IRQS_OFF);
 	check(counted(&w).requests == 1);
-	world_free(&w);
 }
 
-static void a_request_that_left_a_node_above_its_watermark_asked_another_first(void)
+TEST(a_request_that_left_a_node_above_its_watermark_asked_another_first)
 {
-	struct world w;
 	struct window_event event = {.kind = EVENT_KIND_ALLOC,
 				     .gfp_flags = GFP_MOVABLE | GFP_HIGHMEM,
 				     .migratetype = MIGRATETYPE_MOVABLE};
 
-	world_new(&w, 2);
+	WORLD(w, world_new, 2);
 	event.frame = w.t.m->zones[1].start + 20;
 	check(node_preference_node(w.t.m, &event) == 1);
 	event.flags = CONTEXT_SOFTIRQ;
@@ -165,11 +157,10 @@ static void a_request_that_left_a_node_above_its_watermark_asked_another_first(v
 	event.gfp_flags |= GFP_THISNODE;
 	check(node_preference_node(w.t.m, &event) == 1);
 	w.t.m->zones[0].nr_free_pages = 32;
-	world_free(&w);
 }
 
 /* With vm.defrag_mode a request leaves a node rather than mix migratetypes there. */
-static void a_request_that_may_not_mix_goes_elsewhere_from_a_node_of_other_types(void)
+TEST(a_request_that_may_not_mix_goes_elsewhere_from_a_node_of_other_types)
 {
 	struct window_event event = {.kind = EVENT_KIND_ALLOC};
 	struct world w;
@@ -191,7 +182,7 @@ static void a_request_that_may_not_mix_goes_elsewhere_from_a_node_of_other_types
 }
 
 /* Since 6.18 a first scan passes over nodes whose kswapd is awake. */
-static void a_request_goes_elsewhere_while_kswapd_of_its_node_is_awake(void)
+TEST(a_request_goes_elsewhere_while_kswapd_of_its_node_is_awake)
 {
 	static const struct {
 		const char *kernel;
@@ -203,27 +194,22 @@ static void a_request_goes_elsewhere_while_kswapd_of_its_node_is_awake(void)
 		struct window_event event = {.kind = EVENT_KIND_ALLOC,
 					     .gfp_flags = GFP_MOVABLE | GFP_HIGHMEM,
 					     .migratetype = MIGRATETYPE_MOVABLE};
-		struct world w;
 
-		world_new_under(&w, cases[i].kernel, NULL, 2);
+		WORLD(w, world_new_under, cases[i].kernel, NULL, 2);
 		event.frame = w.t.m->zones[1].start + 20;
 		w.t.m->zones[0].reclaim_active = cases[i].awake;
 		check(node_preference_node(w.t.m, &event) == cases[i].asked);
-		world_free(&w);
 	}
 }
 
-static void one_node_leaves_no_choice(void)
+TEST(one_node_leaves_no_choice)
 {
-	struct world w;
-
-	world_new(&w, 1);
+	WORLD(w, world_new, 1);
 	see(&w, 5, 0, 0, 0);
 	check(!w.node_preference.threads && w.node_preference.most == -1);
-	world_free(&w);
 }
 
-static void a_run_loads_the_threads_whose_requests_land_by_policy(void)
+TEST(a_run_loads_the_threads_whose_requests_land_by_policy)
 {
 	struct batch *batch = toy_rows(&preference_table, 3);
 	struct preference_columns *c = (struct preference_columns *)batch->slots;
@@ -244,17 +230,4 @@ static void a_run_loads_the_threads_whose_requests_land_by_policy(void)
 	check_text(err.msg, "preference: pid 4194304");
 	free(landed);
 	batch_free(batch);
-}
-
-int main(void)
-{
-	test(a_thread_sent_away_from_a_node_with_memory_asks_where_it_lands);
-	test(a_thread_sent_on_for_lack_of_memory_asks_the_cpus_node);
-	test(requests_that_go_elsewhere_for_other_reasons_are_not_counted);
-	test(a_request_that_left_a_node_above_its_watermark_asked_another_first);
-	test(a_request_that_may_not_mix_goes_elsewhere_from_a_node_of_other_types);
-	test(a_request_goes_elsewhere_while_kswapd_of_its_node_is_awake);
-	test(one_node_leaves_no_choice);
-	test(a_run_loads_the_threads_whose_requests_land_by_policy);
-	return check_done();
 }

@@ -11,13 +11,12 @@ static const struct pageblock *block(const struct page_contents *c, int number)
 	return &c->blocks[number];
 }
 
-static void pages_have_the_type_of_their_last_allocation(void)
+TEST(pages_have_the_type_of_their_last_allocation)
 {
 	struct page_contents c;
 	struct error err;
-	struct toy toy;
 
-	toy_new(&toy, "6.18", (struct toy_geometry){4, 5, "MMM", 0});
+	TOY(toy, toy_new, "6.18", (struct toy_geometry){4, 5, "MMM", 0});
 	toy_add_free(&toy, 0, 4, 'M');
 	must(page_contents_new(&c, toy.m, &err), &err);
 	check(block(&c, 0)->nr_old == 0);
@@ -37,16 +36,14 @@ static void pages_have_the_type_of_their_last_allocation(void)
 	check(block(&c, 0)->nr_live[MIGRATETYPE_UNMOVABLE] == 0);
 	check(block(&c, 0)->nr_live[MIGRATETYPE_MOVABLE] == 3);
 	page_contents_free(&c);
-	toy_free(&toy);
 }
 
-static void pages_used_since_before_the_start_are_old_until_their_free(void)
+TEST(pages_used_since_before_the_start_are_old_until_their_free)
 {
 	struct page_contents c;
 	struct error err;
-	struct toy toy;
 
-	toy_new(&toy, "6.18", (struct toy_geometry){4, 5, "MMM", 0});
+	TOY(toy, toy_new, "6.18", (struct toy_geometry){4, 5, "MMM", 0});
 	toy.m->blocks[1].old_movable = toy.m->blocks[1].old_lru = 3;
 	must(page_contents_new(&c, toy.m, &err), &err);
 	page_contents_event(&c, toy.m, EVENT_KIND_FREE, 16, 2, 0);
@@ -59,12 +56,4 @@ static void pages_used_since_before_the_start_are_old_until_their_free(void)
 	page_contents_end(&c, toy.m);
 	check(block(&c, 1)->migratetype == MIGRATETYPE_RECLAIMABLE);
 	page_contents_free(&c);
-	toy_free(&toy);
-}
-
-int main(void)
-{
-	test(pages_have_the_type_of_their_last_allocation);
-	test(pages_used_since_before_the_start_are_old_until_their_free);
-	return check_done();
 }

@@ -55,7 +55,7 @@ static void done(struct next_events *f)
 	toy_free(&toy);
 }
 
-static void a_task_continues_at_its_next_event(void)
+TEST(a_task_continues_at_its_next_event)
 {
 	/* Task 7 is the last to continue, but the first to free. */
 	static const struct row rows[] = {
@@ -75,7 +75,7 @@ static void a_task_continues_at_its_next_event(void)
 	done(&f);
 }
 
-static void the_task_may_continue_on_another_cpu(void)
+TEST(the_task_may_continue_on_another_cpu)
 {
 	/* CPU 0 has no event meanwhile. */
 	static const struct row idle[] = {
@@ -97,7 +97,7 @@ static void the_task_may_continue_on_another_cpu(void)
 	done(&f);
 }
 
-static void a_free_with_preemption_off_is_not_preempted(void)
+TEST(a_free_with_preemption_off_is_not_preempted)
 {
 	static const int flags[] = {CONTEXT_PREEMPT_OFF, CONTEXT_IRQS_OFF, CONTEXT_SOFTIRQ,
 				    CONTEXT_HARDIRQ};
@@ -115,7 +115,7 @@ static void a_free_with_preemption_off_is_not_preempted(void)
 	}
 }
 
-static void only_another_task_preempts(void)
+TEST(only_another_task_preempts)
 {
 	static const struct row rows[] = {
 		{EVENT_KIND_FREE, 7, 0, 0},
@@ -130,13 +130,4 @@ static void only_another_task_preempts(void)
 
 	check(READ(&f, rows)->nr == 0);
 	done(&f);
-}
-
-int main(void)
-{
-	test(a_task_continues_at_its_next_event);
-	test(the_task_may_continue_on_another_cpu);
-	test(a_free_with_preemption_off_is_not_preempted);
-	test(only_another_task_preempts);
-	return check_done();
 }

@@ -9,7 +9,7 @@
 #include "model/vmstat_diff.h"
 #include "model/zone.h"
 
-static void a_pass_of_kswapd_without_rows_of_reclaim_lasts_1_ms_longer_than_its_frees(void)
+TEST(a_pass_of_kswapd_without_rows_of_reclaim_lasts_1_ms_longer_than_its_frees)
 {
 	static const struct {
 		int zone;      /* class zone of the pass */
@@ -25,9 +25,8 @@ static void a_pass_of_kswapd_without_rows_of_reclaim_lasts_1_ms_longer_than_its_
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct model *m;
-		struct tape t;
 
-		tape_new(&t, "6.18");
+		TAPE(t, tape_new, "6.18");
 		tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_WAKE, t.ts, cases[i].zone);
 		m = replay_model(t.r);
 		m->zones[0].boost = m->zones[1].boost = 512;
@@ -42,17 +41,15 @@ static void a_pass_of_kswapd_without_rows_of_reclaim_lasts_1_ms_longer_than_its_
 		check(m->zones[0].boost == cases[i].boost);
 		check(m->zones[0].reclaim_active == cases[i].active);
 		check(m->zones[1].boost == 512 && !m->zones[1].reclaim_active);
-		tape_free(&t);
 	}
 }
 
-static void a_pass_of_kswapd_lasts_until_its_last_row(void)
+TEST(a_pass_of_kswapd_lasts_until_its_last_row)
 {
 	for (int late = 0; late < 2; late++) {
 		const struct model *m;
-		struct tape t;
 
-		tape_new(&t, "6.1.192");
+		TAPE(t, tape_new, "6.1.192");
 		tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_WAKE, t.ts, ZONE_NORMAL);
 		tape_kswapd_row_at(&t, 1, RECLAIM_KIND_SHRINK_SLAB_END,
 				   t.ts + (late ? 20000000 - 40000 : 1000), ZONE_NORMAL);
@@ -62,11 +59,10 @@ static void a_pass_of_kswapd_lasts_until_its_last_row(void)
 		tape_alloc(&t, 0, 2000, 0);
 		tape_play(&t);
 		check(m->zones[0].reclaim_active == late);
-		tape_free(&t);
 	}
 }
 
-static void lists_are_drained_for_the_request_that_comes_out_of_reclaim(void)
+TEST(lists_are_drained_for_the_request_that_comes_out_of_reclaim)
 {
 	static const struct {
 		uint64_t end; /* row before which reclaim ends */
@@ -76,9 +72,8 @@ static void lists_are_drained_for_the_request_that_comes_out_of_reclaim(void)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct model *m;
-		struct tape t;
 
-		tape_new(&t, "6.18");
+		TAPE(t, tape_new, "6.18");
 		tape_reclaim_row(&t, 0, RECLAIM_KIND_DIRECT_RECLAIM_BEGIN, cases[i].order);
 		tape_reclaim_row(&t, cases[i].end, RECLAIM_KIND_DIRECT_RECLAIM_END, 0);
 		m = replay_model(t.r);
@@ -88,13 +83,12 @@ static void lists_are_drained_for_the_request_that_comes_out_of_reclaim(void)
 		tape_alloc(&t, 0, 2000, 2);
 		tape_play(&t);
 		check(zone_pcp(m, &m->zones[1], 1)->count == !cases[i].drained);
-		tape_free(&t);
 	}
 }
 
 /* The first request is 512 pages below its mark. A free of task 1 pays while the task is in direct
  * reclaim. */
-static void frees_of_the_records_reclaim_pay_an_advance(void)
+TEST(frees_of_the_records_reclaim_pay_an_advance)
 {
 	static const struct {
 		uint64_t begin, end; /* rows before which reclaim begins and ends */
@@ -103,9 +97,8 @@ static void frees_of_the_records_reclaim_pay_an_advance(void)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct model *m;
-		struct tape t;
 
-		tape_new(&t, "6.18");
+		TAPE(t, tape_new, "6.18");
 		tape_reclaim_row(&t, cases[i].begin, RECLAIM_KIND_DIRECT_RECLAIM_BEGIN, 0);
 		tape_reclaim_row(&t, cases[i].end, RECLAIM_KIND_DIRECT_RECLAIM_END, 0);
 		m = replay_model(t.r);
@@ -115,11 +108,10 @@ static void frees_of_the_records_reclaim_pay_an_advance(void)
 		tape_free_page(&t, 0, 500, 0);
 		tape_play(&t);
 		check(m->owed == 512 + 32 - cases[i].paid);
-		tape_free(&t);
 	}
 }
 
-static void kernels_without_boosts_ignore_a_recorded_boost(void)
+TEST(kernels_without_boosts_ignore_a_recorded_boost)
 {
 	static const struct {
 		const char *kernel;
@@ -127,16 +119,13 @@ static void kernels_without_boosts_ignore_a_recorded_boost(void)
 	} cases[] = {{"4.20", 0}, {"5.0", 512}, {"6.18", 512}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct tape t;
-
-		tape_new(&t, cases[i].kernel);
+		TAPE(t, tape_new, cases[i].kernel);
 		tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_SLEEP, t.ts, ZONE_NORMAL);
 		tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_WAKE, t.ts + 500, ZONE_NORMAL);
 		replay_model(t.r)->zones[0].boost = 512;
 		tape_alloc(&t, 0, 2000, 0);
 		tape_play(&t);
 		check(replay_model(t.r)->zones[0].boost == cases[i].boost);
-		tape_free(&t);
 	}
 }
 
@@ -155,7 +144,7 @@ static void run_rows(struct reclaim_events *a, struct model *m)
  * Passes of 1 ms (without rows of their reclaim). The model alone has a boost of both zones 10 ms
  * after the first; only node 0's woke kswapd.
  */
-static void a_boost_that_only_the_model_has_ends_with_a_pass_of_its_own(void)
+TEST(a_boost_that_only_the_model_has_ends_with_a_pass_of_its_own)
 {
 	static const struct {
 		uint64_t next; /* the next recorded pass, ns after the boost; 0: none */
@@ -172,10 +161,9 @@ static void a_boost_that_only_the_model_has_ends_with_a_pass_of_its_own(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct reclaim_events *a;
 		struct model *m;
-		struct tape t;
 		uint64_t ts;
 
-		tape_new(&t, "6.18");
+		TAPE(t, tape_new, "6.18");
 		tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_WAKE, t.ts, ZONE_NORMAL);
 		tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_SLEEP, t.ts + 1000000, ZONE_NORMAL);
 		ts = t.ts + 10000000;
@@ -192,12 +180,11 @@ static void a_boost_that_only_the_model_has_ends_with_a_pass_of_its_own(void)
 		check(m->zones[0].boost == cases[i].boost);
 		check(m->zones[0].reclaim_active == cases[i].active);
 		check(m->zones[1].boost == 512 && !m->record->boosted_nodes);
-		tape_free(&t);
 	}
 }
 
 /* A pass from row 0 to the sleep, 400 ms later. The boost comes before the nap, or in it. */
-static void a_boost_does_not_wake_a_kswapd_that_is_awake(void)
+TEST(a_boost_does_not_wake_a_kswapd_that_is_awake)
 {
 	static const struct {
 		uint64_t boosted; /* ns after the begin */
@@ -221,9 +208,8 @@ static void a_boost_does_not_wake_a_kswapd_that_is_awake(void)
 		struct reclaim_events *a;
 		struct model *m;
 		struct zone *zone;
-		struct tape t;
 
-		tape_new(&t, "6.18");
+		TAPE(t, tape_new, "6.18");
 		tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_WAKE, t.ts, ZONE_MOVABLE);
 		tape_kswapd_row_at(&t, 5, RECLAIM_KIND_KSWAPD_SLEEP, t.ts + 400000000, ZONE_NORMAL);
 		a = &t.r->run.load.reclaim_events;
@@ -245,12 +231,11 @@ static void a_boost_does_not_wake_a_kswapd_that_is_awake(void)
 		}
 		check(a->nr_own_passes == cases[i].planned);
 		check(m->zones[0].boost == 512);
-		tape_free(&t);
 	}
 }
 
 /* A pass ends where the next begins, the last with the sleep. Then only the model has a boost. */
-static void a_boost_wakes_no_kswapd_that_the_record_shows_hopeless(void)
+TEST(a_boost_wakes_no_kswapd_that_the_record_shows_hopeless)
 {
 	static const struct {
 		const char *kernel;
@@ -279,10 +264,9 @@ static void a_boost_wakes_no_kswapd_that_the_record_shows_hopeless(void)
 		const struct reclaim_event *row;
 		struct reclaim_events *a;
 		struct model *m;
-		struct tape t;
 		int pass = 0;
 
-		tape_new(&t, cases[i].kernel);
+		TAPE(t, tape_new, cases[i].kernel);
 		for (int n = 0; n < cases[i].passes; n++)
 			tape_kswapd_row(&t, RECLAIM_KIND_KSWAPD_WAKE, t.ts + 100000 * (uint64_t)n,
 					ZONE_NORMAL);
@@ -302,19 +286,17 @@ static void a_boost_wakes_no_kswapd_that_the_record_shows_hopeless(void)
 		m->record->boosted_nodes = 1;
 		reclaim_events_boosts(a, m, m->now.ts + 1000000000);
 		check(a->nr_own_passes == cases[i].wakes);
-		tape_free(&t);
 	}
 }
 
-static void a_kswapd_that_has_given_up_before_the_start_leaves_its_boosts(void)
+TEST(a_kswapd_that_has_given_up_before_the_start_leaves_its_boosts)
 {
 	for (int hopeless = 0; hopeless < 2; hopeless++) {
 		struct reclaim_events a = {0};
 		struct error err;
 		struct model *m;
-		struct tape t;
 
-		tape_new(&t, "6.18");
+		TAPE(t, tape_new, "6.18");
 		m = replay_model(t.r);
 		m->record->hopeless_nodes = (uint64_t)hopeless;
 		tape_alloc(&t, 0, 2000, 0);
@@ -326,17 +308,15 @@ static void a_kswapd_that_has_given_up_before_the_start_leaves_its_boosts(void)
 		reclaim_events_boosts(&a, m, t.ts);
 		check(m->zones[0].boost == (hopeless ? 512 : 0));
 		reclaim_events_free(&a);
-		tape_free(&t);
 	}
 }
 
-static void a_recorded_pass_takes_the_place_of_the_models_own(void)
+TEST(a_recorded_pass_takes_the_place_of_the_models_own)
 {
 	struct reclaim_events *a;
 	struct model *m;
-	struct tape t;
 
-	tape_new(&t, "6.18");
+	TAPE(t, tape_new, "6.18");
 	tape_kswapd_row_at(&t, 5, RECLAIM_KIND_KSWAPD_WAKE, t.ts + 300000000, ZONE_NORMAL);
 	a = &t.r->run.load.reclaim_events;
 	m = replay_model(t.r);
@@ -347,20 +327,4 @@ static void a_recorded_pass_takes_the_place_of_the_models_own(void)
 	reclaim_events_kswapd(a, m, reclaim_events_next(a, 5));
 	check(a->nr_own_passes == 0 && a->nr_passes == 1);
 	check(m->zones[0].boost == 0 && m->zones[0].reclaim_active);
-	tape_free(&t);
-}
-
-int main(void)
-{
-	test(a_boost_that_only_the_model_has_ends_with_a_pass_of_its_own);
-	test(a_boost_does_not_wake_a_kswapd_that_is_awake);
-	test(a_boost_wakes_no_kswapd_that_the_record_shows_hopeless);
-	test(a_kswapd_that_has_given_up_before_the_start_leaves_its_boosts);
-	test(a_recorded_pass_takes_the_place_of_the_models_own);
-	test(a_pass_of_kswapd_without_rows_of_reclaim_lasts_1_ms_longer_than_its_frees);
-	test(a_pass_of_kswapd_lasts_until_its_last_row);
-	test(frees_of_the_records_reclaim_pay_an_advance);
-	test(lists_are_drained_for_the_request_that_comes_out_of_reclaim);
-	test(kernels_without_boosts_ignore_a_recorded_boost);
-	return check_done();
 }

@@ -106,7 +106,7 @@ static void search(struct run *run, int64_t scanned, int64_t taken)
 		    });
 }
 
-static void a_quick_search_takes_the_first_page_in_the_top_quarter_and_cuts_the_list(void)
+TEST(a_quick_search_takes_the_first_page_in_the_top_quarter_and_cuts_the_list)
 {
 	struct run run;
 
@@ -120,7 +120,7 @@ static void a_quick_search_takes_the_first_page_in_the_top_quarter_and_cuts_the_
 	end(&run);
 }
 
-static void a_page_of_the_upper_half_is_second_choice(void)
+TEST(a_page_of_the_upper_half_is_second_choice)
 {
 	struct run run;
 	const struct compactor *task;
@@ -137,7 +137,7 @@ static void a_page_of_the_upper_half_is_second_choice(void)
 	end(&run);
 }
 
-static void a_search_in_vain_cuts_the_list_where_it_gave_up(void)
+TEST(a_search_in_vain_cuts_the_list_where_it_gave_up)
 {
 	struct run run;
 
@@ -150,7 +150,7 @@ static void a_search_in_vain_cuts_the_list_where_it_gave_up(void)
 	end(&run);
 }
 
-static void an_unexplained_search_took_the_pages_that_left_their_list(void)
+TEST(an_unexplained_search_took_the_pages_that_left_their_list)
 {
 	struct run run;
 
@@ -175,7 +175,7 @@ static void scan(struct run *run, uint64_t end, int64_t scanned, int64_t taken)
 		    });
 }
 
-static void a_hasty_scan_takes_only_what_its_strides_meet(void)
+TEST(a_hasty_scan_takes_only_what_its_strides_meet)
 {
 	struct run run;
 
@@ -188,7 +188,7 @@ static void a_hasty_scan_takes_only_what_its_strides_meet(void)
 	end(&run);
 }
 
-static void a_thorough_scan_takes_every_free_page_of_its_range(void)
+TEST(a_thorough_scan_takes_every_free_page_of_its_range)
 {
 	struct run run;
 
@@ -202,7 +202,7 @@ static void a_thorough_scan_takes_every_free_page_of_its_range(void)
 	end(&run);
 }
 
-static void blocks_that_a_search_for_sources_looked_at_go_to_the_tail(void)
+TEST(blocks_that_a_search_for_sources_looked_at_go_to_the_tail)
 {
 	struct run run;
 
@@ -218,7 +218,7 @@ static void blocks_that_a_search_for_sources_looked_at_go_to_the_tail(void)
 	end(&run);
 }
 
-static void a_freed_block_of_the_wanted_order_is_captured(void)
+TEST(a_freed_block_of_the_wanted_order_is_captured)
 {
 	struct run run;
 	struct compactor *task;
@@ -244,7 +244,7 @@ static void move_sources(struct run *run, int64_t pages)
 	follow(run, &(struct recorded_compaction_row){.kind = COMPACTION_KIND_MIGRATE_PAGES_START});
 }
 
-static void a_search_without_an_event_comes_before_the_first_page_moves(void)
+TEST(a_search_without_an_event_comes_before_the_first_page_moves)
 {
 	for (int traced = 0; traced < 2; traced++) {
 		struct run run;
@@ -262,7 +262,7 @@ static void a_search_without_an_event_comes_before_the_first_page_moves(void)
 	}
 }
 
-static void a_scan_around_the_found_chunk_shows_a_search_without_an_event(void)
+TEST(a_scan_around_the_found_chunk_shows_a_search_without_an_event)
 {
 	struct run run;
 	struct compactor *task;
@@ -288,7 +288,7 @@ static void a_scan_around_the_found_chunk_shows_a_search_without_an_event(void)
 	end(&run);
 }
 
-static void a_search_without_an_event_comes_when_the_free_pages_are_used_up(void)
+TEST(a_search_without_an_event_comes_when_the_free_pages_are_used_up)
 {
 	struct run run;
 	const struct recorded_compaction_sink own = {&run, isolated, cut, left, followed};
@@ -318,7 +318,7 @@ static void a_search_without_an_event_comes_when_the_free_pages_are_used_up(void
 }
 
 /* With defrag_mode an UNMOVABLE request of any order compacts a whole pageblock (7.2). */
-static void the_order_of_a_promoted_request_is_open(void)
+TEST(the_order_of_a_promoted_request_is_open)
 {
 	static const struct {
 		const char *kernel;
@@ -345,7 +345,7 @@ static void the_order_of_a_promoted_request_is_open(void)
 }
 
 /* compact_memory, after a direct compaction of the same task: no request gets its pages. */
-static void a_run_of_whole_zones_is_for_no_request(void)
+TEST(a_run_of_whole_zones_is_for_no_request)
 {
 	struct run run;
 	const struct compactor *task;
@@ -370,22 +370,4 @@ static void a_run_of_whole_zones_is_for_no_request(void)
 	toy_free_one(&run.toy, 64, 4, 'M');
 	check(run.toy.capture->frame == NO_FRAME);
 	end(&run);
-}
-
-int main(void)
-{
-	test(a_quick_search_takes_the_first_page_in_the_top_quarter_and_cuts_the_list);
-	test(a_page_of_the_upper_half_is_second_choice);
-	test(a_search_in_vain_cuts_the_list_where_it_gave_up);
-	test(an_unexplained_search_took_the_pages_that_left_their_list);
-	test(a_hasty_scan_takes_only_what_its_strides_meet);
-	test(a_thorough_scan_takes_every_free_page_of_its_range);
-	test(blocks_that_a_search_for_sources_looked_at_go_to_the_tail);
-	test(a_freed_block_of_the_wanted_order_is_captured);
-	test(a_search_without_an_event_comes_before_the_first_page_moves);
-	test(a_scan_around_the_found_chunk_shows_a_search_without_an_event);
-	test(a_search_without_an_event_comes_when_the_free_pages_are_used_up);
-	test(the_order_of_a_promoted_request_is_open);
-	test(a_run_of_whole_zones_is_for_no_request);
-	return check_done();
 }

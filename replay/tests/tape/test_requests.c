@@ -6,13 +6,12 @@
 #include "check.h"
 #include "free_run.h"
 
-static void a_batched_free_takes_effect_with_its_second_event(void)
+TEST(a_batched_free_takes_effect_with_its_second_event)
 {
 	for (int batched = 0; batched < 2; batched++) {
 		uint64_t pfns[3];
-		struct tape t;
 
-		tape_new(&t, "6.12.117");
+		TAPE(t, tape_new, "6.12.117");
 		tape_alloc(&t, 0, 1000, 0);
 		tape_free_page(&t, 0, 1000, 0);
 		tape_alloc(&t, 0, 1001, 0);
@@ -23,28 +22,18 @@ static void a_batched_free_takes_effect_with_its_second_event(void)
 		check(tape_model_allocs(&t, pfns) == 3);
 		/* The next alloc after the free takes its page: the second alloc, or the third. */
 		check(pfns[batched ? 2 : 1] == pfns[0]);
-		tape_free(&t);
 	}
 }
 
-static void a_lone_free_batched_is_a_free(void)
+TEST(a_lone_free_batched_is_a_free)
 {
 	const struct totals *totals;
-	struct tape t;
 
-	tape_new(&t, "6.18");
+	TAPE(t, tape_new, "6.18");
 	tape_alloc(&t, 0, 1000, 0);
 	tape_free_batched(&t, 0, 1000);
 	tape_free_batched(&t, 0, 1000);
 	totals = tape_play(&t);
 	check(totals->counters.frees == 1);
 	check(tape_anomalies(totals) == 0);
-	tape_free(&t);
-}
-
-int main(void)
-{
-	test(a_batched_free_takes_effect_with_its_second_event);
-	test(a_lone_free_batched_is_a_free);
-	return check_done();
 }

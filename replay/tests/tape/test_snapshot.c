@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-static void a_snapshot_that_contradicts_itself_is_refused(void)
+TEST(a_snapshot_that_contradicts_itself_is_refused)
 {
 	static const struct {
 		uint64_t pfn;
@@ -67,7 +67,7 @@ static void load_pcp(struct replay *r, uint32_t count, uint64_t page)
 	batch_free(pages);
 }
 
-static void a_snapshot_may_be_exact_in_one_zone_and_a_guess_in_another(void)
+TEST(a_snapshot_may_be_exact_in_one_zone_and_a_guess_in_another)
 {
 	struct batch *none = toy_rows(&event_table, 0);
 	struct replay *r = tape_replay("6.8");
@@ -88,7 +88,7 @@ static void a_snapshot_may_be_exact_in_one_zone_and_a_guess_in_another(void)
 	replay_free(r);
 }
 
-static void a_free_block_that_may_not_merge_keeps_its_place(void)
+TEST(a_free_block_that_may_not_merge_keeps_its_place)
 {
 	struct replay *r = tape_replay("6.8");
 	const struct model *m;
@@ -106,7 +106,7 @@ static void a_free_block_that_may_not_merge_keeps_its_place(void)
 	replay_free(r);
 }
 
-static void the_reserve_of_2_6_begins_with_the_zone(void)
+TEST(the_reserve_of_2_6_begins_with_the_zone)
 {
 	struct replay *r = tape_replay("2.6.32");
 	const struct model *m;
@@ -121,7 +121,7 @@ static void the_reserve_of_2_6_begins_with_the_zone(void)
 	replay_free(r);
 }
 
-static void a_pageblock_has_at_most_its_used_pages_on_lru_lists(void)
+TEST(a_pageblock_has_at_most_its_used_pages_on_lru_lists)
 {
 	struct batch *blocks = toy_rows(&pageblock_table, 2);
 	struct pageblock_columns *c = (struct pageblock_columns *)blocks->slots;
@@ -144,14 +144,4 @@ static void a_pageblock_has_at_most_its_used_pages_on_lru_lists(void)
 	check(replay_model(r)->blocks[3].old_lru == BLOCK / 2);
 	batch_free(blocks);
 	replay_free(r);
-}
-
-int main(void)
-{
-	test(a_snapshot_that_contradicts_itself_is_refused);
-	test(a_snapshot_may_be_exact_in_one_zone_and_a_guess_in_another);
-	test(a_free_block_that_may_not_merge_keeps_its_place);
-	test(the_reserve_of_2_6_begins_with_the_zone);
-	test(a_pageblock_has_at_most_its_used_pages_on_lru_lists);
-	return check_done();
 }

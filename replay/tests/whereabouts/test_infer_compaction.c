@@ -2,7 +2,7 @@
 /* Frees of migration targets: they have an event but give no page back. */
 #include "short_tape.h"
 
-static void a_free_of_a_migration_target_in_use_is_undone(void)
+TEST(a_free_of_a_migration_target_in_use_is_undone)
 {
 	static const struct chunk chunks[] = {{2048, 4, MOVABLE}};
 	/* Page 2048 is allocated next; page 2049 is freed again during the migration. */
@@ -13,14 +13,7 @@ static void a_free_of_a_migration_target_in_use_is_undone(void)
 	struct validate *v = VALIDATED(chunks, events, .migrates_at = 1, .target = 2048);
 
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_FREE_UNDONE].nr == 2);
-	check(decision_count(v, DECISION_ALLOC).nr == 1 &&
-	      decision_count(v, DECISION_ALLOC).exact == 1);
+	check(all_exact(v, DECISION_ALLOC, 1));
 	check(validate_model(v)->pcps[0].count == 0);
 	validate_free(v);
-}
-
-int main(void)
-{
-	test(a_free_of_a_migration_target_in_use_is_undone);
-	return check_done();
 }

@@ -17,29 +17,22 @@ static bool is_late(const struct found_rows *found, uint64_t pfn, uint64_t free,
 	       found->rows[1].at == at && found->rows[1].cpu == cpu;
 }
 
-static void the_order_of_a_drain_shows_when_a_page_joined(void)
+TEST(the_order_of_a_drain_shows_when_a_page_joined)
 {
 	/* 512 joins the list when task 1 continues. */
 	static const struct row late[] = {
 		BY(1, 0, FREE, .pfn = 512),       BY(2, 0, FREE, .pfn = 514),
-		BY(2, 0, FREE, .pfn = 516),       BY(1, 0, FREE, .pfn = 518),
-		BY(1, 0, FREE, .pfn = 520),       BY(1, 0, FREE, .pfn = 522),
-		BY(1, 0, FREE, .pfn = 524),       BY(1, 0, FREE, .pfn = 526),
+		BY(2, 0, FREE, .pfn = 516),       BY(1, 0, FREE, .pfn = 518, .run = 5),
 		BY(1, 0, PCPU_DRAIN, .pfn = 514), BY(1, 0, PCPU_DRAIN, .pfn = 516),
-		BY(1, 0, PCPU_DRAIN, .pfn = 512), BY(1, 0, PCPU_DRAIN, .pfn = 518),
-		BY(1, 0, PCPU_DRAIN, .pfn = 520), BY(1, 0, PCPU_DRAIN, .pfn = 522),
-		BY(1, 0, PCPU_DRAIN, .pfn = 524),
+		BY(1, 0, PCPU_DRAIN, .pfn = 512), BY(1, 0, PCPU_DRAIN, .pfn = 518, .run = 4),
 	};
 	/* Task 1 was preempted after that. */
 	static const struct row at_once[] = {
-		BY(1, 0, FREE, .pfn = 512),       BY(2, 0, FREE, .pfn = 514),
-		BY(2, 0, FREE, .pfn = 516),       BY(1, 0, FREE, .pfn = 518),
-		BY(1, 0, FREE, .pfn = 520),       BY(1, 0, FREE, .pfn = 522),
-		BY(1, 0, FREE, .pfn = 524),       BY(1, 0, FREE, .pfn = 526),
-		BY(1, 0, PCPU_DRAIN, .pfn = 512), BY(1, 0, PCPU_DRAIN, .pfn = 514),
-		BY(1, 0, PCPU_DRAIN, .pfn = 516), BY(1, 0, PCPU_DRAIN, .pfn = 518),
-		BY(1, 0, PCPU_DRAIN, .pfn = 520), BY(1, 0, PCPU_DRAIN, .pfn = 522),
-		BY(1, 0, PCPU_DRAIN, .pfn = 524),
+		BY(1, 0, FREE, .pfn = 512),
+		BY(2, 0, FREE, .pfn = 514),
+		BY(2, 0, FREE, .pfn = 516),
+		BY(1, 0, FREE, .pfn = 518, .run = 5),
+		BY(1, 0, PCPU_DRAIN, .pfn = 512, .run = 7),
 	};
 	struct validate *v = VALIDATED(chunks, late);
 	struct found_rows found = inferred_rows(v);
@@ -54,14 +47,12 @@ static void the_order_of_a_drain_shows_when_a_page_joined(void)
 	validate_free(v);
 }
 
-static void a_page_joins_between_those_that_show_it(void)
+TEST(a_page_joins_between_those_that_show_it)
 {
 	/* Task 1 runs before row 3, without an event. */
 	static const struct row events[] = {
 		BY(1, 0, FREE, .pfn = 512),
-		BY(2, 0, FREE, .pfn = 514),
-		BY(2, 0, FREE, .pfn = 516),
-		BY(2, 0, FREE, .pfn = 518),
+		BY(2, 0, FREE, .pfn = 514, .run = 3),
 		BY(2, 0, FREE, .pfn = 1024, .order = 4),
 		BY(1, 0, FREE, .pfn = 520),
 		BY(3, 0, ALLOC, .pfn = 520),
@@ -78,7 +69,7 @@ static void a_page_joins_between_those_that_show_it(void)
 	validate_free(v);
 }
 
-static void an_alloc_takes_the_page_below_one_that_is_not_there(void)
+TEST(an_alloc_takes_the_page_below_one_that_is_not_there)
 {
 	static const struct row events[] = {
 		BY(2, 0, FREE, .pfn = 510),
@@ -96,14 +87,11 @@ static void an_alloc_takes_the_page_below_one_that_is_not_there(void)
 	validate_free(v);
 }
 
-static void a_list_that_is_refilled_was_empty(void)
+TEST(a_list_that_is_refilled_was_empty)
 {
 	struct row events[] = {
 		BY(1, 0, FREE, .pfn = 512),
-		BY(2, 0, ALLOC_ZONE_LOCKED, .pfn = 2048),
-		BY(2, 0, ALLOC_ZONE_LOCKED, .pfn = 2049),
-		BY(2, 0, ALLOC_ZONE_LOCKED, .pfn = 2050),
-		BY(2, 0, ALLOC_ZONE_LOCKED, .pfn = 2051),
+		BY(2, 0, ALLOC_ZONE_LOCKED, .pfn = 2048, .run = 4, .step = 1),
 		BY(2, 0, ALLOC, .pfn = 2048),
 		BY(1, 0, FREE, .pfn = 1040, .order = 4),
 		BY(1, 0, ALLOC, .pfn = 512),
@@ -119,25 +107,13 @@ static void a_list_that_is_refilled_was_empty(void)
 	validate_free(v);
 }
 
-static void the_page_overflows_the_pcp_when_its_task_continues(void)
+TEST(the_page_overflows_the_pcp_when_its_task_continues)
 {
 	static const struct row events[] = {
-		BY(2, 0, FREE, .pfn = 512),
-		BY(2, 0, FREE, .pfn = 514),
-		BY(2, 0, FREE, .pfn = 516),
-		BY(2, 0, FREE, .pfn = 518),
-		BY(2, 0, FREE, .pfn = 520),
-		BY(2, 0, FREE, .pfn = 522),
-		BY(2, 0, FREE, .pfn = 524),
+		BY(2, 0, FREE, .pfn = 512, .run = 7),
 		BY(1, 0, FREE, .pfn = 526),
 		BY(2, 0, FREE, .pfn = 1024, .order = 4),
-		BY(1, 0, PCPU_DRAIN, .pfn = 512),
-		BY(1, 0, PCPU_DRAIN, .pfn = 514),
-		BY(1, 0, PCPU_DRAIN, .pfn = 516),
-		BY(1, 0, PCPU_DRAIN, .pfn = 518),
-		BY(1, 0, PCPU_DRAIN, .pfn = 520),
-		BY(1, 0, PCPU_DRAIN, .pfn = 522),
-		BY(1, 0, PCPU_DRAIN, .pfn = 524),
+		BY(1, 0, PCPU_DRAIN, .pfn = 512, .run = 7),
 	};
 	struct validate *v = VALIDATED(chunks, events);
 	struct found_rows found = inferred_rows(v);
@@ -147,7 +123,7 @@ static void the_page_overflows_the_pcp_when_its_task_continues(void)
 	validate_free(v);
 }
 
-static void the_task_may_continue_on_another_cpu(void)
+TEST(the_task_may_continue_on_another_cpu)
 {
 	static const struct row taken_there[] = {
 		BY(1, 0, FREE, .pfn = 512),  BY(2, 0, FREE, .pfn = 514),
@@ -173,7 +149,7 @@ static void the_task_may_continue_on_another_cpu(void)
 	validate_free(v);
 }
 
-static void an_interrupt_may_free_a_page_first(void)
+TEST(an_interrupt_may_free_a_page_first)
 {
 	static const struct row events[] = {
 		BY(1, 0, FREE, .pfn = 512),  BY(1, 0, FREE, .pfn = 514, .flags = CONTEXT_SOFTIRQ),
@@ -188,7 +164,7 @@ static void an_interrupt_may_free_a_page_first(void)
 	validate_free(v);
 }
 
-static void a_task_with_preemption_off_is_not_preempted(void)
+TEST(a_task_with_preemption_off_is_not_preempted)
 {
 	static const struct row events[] = {
 		BY(1, 0, FREE, .pfn = 512, .flags = CONTEXT_PREEMPT_OFF),
@@ -208,32 +184,15 @@ static void a_task_with_preemption_off_is_not_preempted(void)
  * A page is taken off its list if the PCP does not overflow with it, once the tape has shown that
  * the kernel preempts: here, by the drain of the free before it.
  */
-static void an_overflow_that_does_not_come_shows_a_page_that_is_not_there(void)
+TEST(an_overflow_that_does_not_come_shows_a_page_that_is_not_there)
 {
 	static const struct row preempted[] = {
-		BY(2, 0, FREE, .pfn = 512),
-		BY(2, 0, FREE, .pfn = 514),
-		BY(2, 0, FREE, .pfn = 516),
-		BY(2, 0, FREE, .pfn = 518),
-		BY(2, 0, FREE, .pfn = 520),
-		BY(2, 0, FREE, .pfn = 522),
-		BY(2, 0, FREE, .pfn = 524),
+		BY(2, 0, FREE, .pfn = 512, .run = 7),
 		BY(1, 0, FREE, .pfn = 526),
 		BY(2, 0, FREE, .pfn = 1024, .order = 4),
-		BY(1, 0, PCPU_DRAIN, .pfn = 512),
-		BY(1, 0, PCPU_DRAIN, .pfn = 514),
-		BY(1, 0, PCPU_DRAIN, .pfn = 516),
-		BY(1, 0, PCPU_DRAIN, .pfn = 518),
-		BY(1, 0, PCPU_DRAIN, .pfn = 520),
-		BY(1, 0, PCPU_DRAIN, .pfn = 522),
-		BY(1, 0, PCPU_DRAIN, .pfn = 524),
+		BY(1, 0, PCPU_DRAIN, .pfn = 512, .run = 7),
 		BY(1, 0, FREE, .pfn = 600),
-		BY(2, 0, FREE, .pfn = 528),
-		BY(2, 0, FREE, .pfn = 530),
-		BY(2, 0, FREE, .pfn = 532),
-		BY(2, 0, FREE, .pfn = 534),
-		BY(2, 0, FREE, .pfn = 536),
-		BY(2, 0, FREE, .pfn = 538),
+		BY(2, 0, FREE, .pfn = 528, .run = 6),
 		/* The first drain has shown a high of 9. */
 		BY(2, 0, FREE, .pfn = 540),
 		BY(2, 0, ALLOC, .pfn = 540),
@@ -241,13 +200,7 @@ static void an_overflow_that_does_not_come_shows_a_page_that_is_not_there(void)
 	};
 	static const struct row perhaps_not[] = {
 		BY(1, 0, FREE, .pfn = 600),
-		BY(2, 0, FREE, .pfn = 528),
-		BY(2, 0, FREE, .pfn = 530),
-		BY(2, 0, FREE, .pfn = 532),
-		BY(2, 0, FREE, .pfn = 534),
-		BY(2, 0, FREE, .pfn = 536),
-		BY(2, 0, FREE, .pfn = 538),
-		BY(2, 0, FREE, .pfn = 540),
+		BY(2, 0, FREE, .pfn = 528, .run = 7),
 		BY(1, 0, FREE, .pfn = 1040, .order = 4),
 	};
 	struct validate *v = VALIDATED(chunks, preempted);
@@ -261,18 +214,4 @@ static void an_overflow_that_does_not_come_shows_a_page_that_is_not_there(void)
 	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 1);
 	check(!validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LATE_FREE].nr);
 	validate_free(v);
-}
-
-int main(void)
-{
-	test(the_order_of_a_drain_shows_when_a_page_joined);
-	test(a_page_joins_between_those_that_show_it);
-	test(an_alloc_takes_the_page_below_one_that_is_not_there);
-	test(a_list_that_is_refilled_was_empty);
-	test(the_page_overflows_the_pcp_when_its_task_continues);
-	test(the_task_may_continue_on_another_cpu);
-	test(an_interrupt_may_free_a_page_first);
-	test(a_task_with_preemption_off_is_not_preempted);
-	test(an_overflow_that_does_not_come_shows_a_page_that_is_not_there);
-	return check_done();
 }

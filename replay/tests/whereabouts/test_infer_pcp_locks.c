@@ -8,7 +8,7 @@
 
 static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
 
-static void a_free_that_interrupts_a_refill_goes_past_the_pcp(void)
+TEST(a_free_that_interrupts_a_refill_goes_past_the_pcp)
 {
 	static const struct row events[] = {
 		ZONE_LOCKED(0, 2048, 0, MOVABLE),
@@ -22,7 +22,7 @@ static void a_free_that_interrupts_a_refill_goes_past_the_pcp(void)
 	validate_free(v);
 }
 
-static void once_the_holder_goes_on_an_interrupt_finds_the_lock_free(void)
+TEST(once_the_holder_goes_on_an_interrupt_finds_the_lock_free)
 {
 	static const struct row events[] = {
 		ZONE_LOCKED(0, 2048, 0, MOVABLE),
@@ -38,7 +38,7 @@ static void once_the_holder_goes_on_an_interrupt_finds_the_lock_free(void)
 	validate_free(v);
 }
 
-static void a_page_that_is_drained_later_was_not_freed_past_a_lock(void)
+TEST(a_page_that_is_drained_later_was_not_freed_past_a_lock)
 {
 	/* As above, but the later drain shows that the holder had released the lock. */
 	static const struct row events[] = {
@@ -49,13 +49,12 @@ static void a_page_that_is_drained_later_was_not_freed_past_a_lock(void)
 	};
 	struct validate *v = VALIDATED(chunks, events);
 
-	check(decision_count(v, DECISION_DRAIN).nr == 1 &&
-	      decision_count(v, DECISION_DRAIN).exact == 1);
+	check(all_exact(v, DECISION_DRAIN, 1));
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LOCKED_FREE].nr == 0);
 	validate_free(v);
 }
 
-static void another_cpu_s_interrupt_does_not_meet_the_holder(void)
+TEST(another_cpu_s_interrupt_does_not_meet_the_holder)
 {
 	static const struct row events[] = {
 		ZONE_LOCKED(0, 2048, 0, MOVABLE),
@@ -68,7 +67,7 @@ static void another_cpu_s_interrupt_does_not_meet_the_holder(void)
 	validate_free(v);
 }
 
-static void a_page_that_next_leaves_a_free_list_was_freed_past_the_pcp(void)
+TEST(a_page_that_next_leaves_a_free_list_was_freed_past_the_pcp)
 {
 	/* The holder of the lock has no event. */
 	static const struct row events[] = {
@@ -83,7 +82,7 @@ static void a_page_that_next_leaves_a_free_list_was_freed_past_the_pcp(void)
 	validate_free(v);
 }
 
-static void one_page_shows_where_all_pages_of_its_interrupt_went(void)
+TEST(one_page_shows_where_all_pages_of_its_interrupt_went)
 {
 	/* The interrupted free holds the lock after its event. */
 	static const struct row events[] = {
@@ -98,7 +97,7 @@ static void one_page_shows_where_all_pages_of_its_interrupt_went(void)
 	validate_free(v);
 }
 
-static void a_single_page_is_no_refill_while_more_are_free(void)
+TEST(a_single_page_is_no_refill_while_more_are_free)
 {
 	static const struct row events[] = {
 		ZONE_LOCKED(0, 2048, 0, MOVABLE),
@@ -110,16 +109,4 @@ static void a_single_page_is_no_refill_while_more_are_free(void)
 	      decision_count(v, DECISION_REFILL_SIZE).nr == 0);
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LOCKED_ALLOC].nr == 1);
 	validate_free(v);
-}
-
-int main(void)
-{
-	test(a_free_that_interrupts_a_refill_goes_past_the_pcp);
-	test(once_the_holder_goes_on_an_interrupt_finds_the_lock_free);
-	test(a_page_that_is_drained_later_was_not_freed_past_a_lock);
-	test(another_cpu_s_interrupt_does_not_meet_the_holder);
-	test(a_page_that_next_leaves_a_free_list_was_freed_past_the_pcp);
-	test(one_page_shows_where_all_pages_of_its_interrupt_went);
-	test(a_single_page_is_no_refill_while_more_are_free);
-	return check_done();
 }

@@ -18,7 +18,7 @@ static bool is_early(const struct found_rows *found, size_t i, uint64_t pfn, uin
 	       found->rows[i].event_row == event_row;
 }
 
-static void an_alloc_without_preemption_stays_at_its_event(void)
+TEST(an_alloc_without_preemption_stays_at_its_event)
 {
 	/* Task 1 sleeps while task 2 runs. */
 	static const struct row events[] = {
@@ -34,7 +34,7 @@ static void an_alloc_without_preemption_stays_at_its_event(void)
 	validate_free(v);
 }
 
-static void the_event_may_come_any_number_of_events_later(void)
+TEST(the_event_may_come_any_number_of_events_later)
 {
 	static const size_t between[] = {2, 2000, WINDOW_AHEAD + 2};
 
@@ -68,7 +68,7 @@ static void the_event_may_come_any_number_of_events_later(void)
 	}
 }
 
-static void the_task_may_continue_on_another_cpu(void)
+TEST(the_task_may_continue_on_another_cpu)
 {
 	static const struct row events[] = {
 		BY(1, 0, FREE, .pfn = 512),
@@ -100,7 +100,7 @@ static void the_task_may_continue_on_another_cpu(void)
 	validate_free(v);
 }
 
-static void an_interrupt_may_take_pages_of_the_list_meanwhile(void)
+TEST(an_interrupt_may_take_pages_of_the_list_meanwhile)
 {
 	static const struct row events[] = {
 		BY(1, 0, FREE, .pfn = 512),
@@ -121,7 +121,7 @@ static void an_interrupt_may_take_pages_of_the_list_meanwhile(void)
 	validate_free(v);
 }
 
-static void two_tasks_may_be_preempted_in_one_list(void)
+TEST(two_tasks_may_be_preempted_in_one_list)
 {
 	/* Task 1 takes 516 before row 3, and task 2 514 after it. They continue in either order. */
 	static const struct row in_turn[] = {
@@ -154,7 +154,7 @@ static void two_tasks_may_be_preempted_in_one_list(void)
 	validate_free(v);
 }
 
-static void a_page_above_that_may_leave_first_proves_nothing(void)
+TEST(a_page_above_that_may_leave_first_proves_nothing)
 {
 	static const struct row events[] = {
 		BY(2, 0, FREE, .pfn = 512),
@@ -172,27 +172,14 @@ static void a_page_above_that_may_leave_first_proves_nothing(void)
 	validate_free(v);
 }
 
-static void a_drain_does_not_find_the_page(void)
+TEST(a_drain_does_not_find_the_page)
 {
 	/* 8 pages overflow the PCP: without 512, one later than the model would count. */
 	static const struct row events[] = {
 		BY(1, 0, FREE, .pfn = 512),
 		/* Task 1 takes 512. */
-		BY(2, 0, FREE, .pfn = 514),
-		BY(2, 0, FREE, .pfn = 516),
-		BY(2, 0, FREE, .pfn = 518),
-		BY(2, 0, FREE, .pfn = 520),
-		BY(2, 0, FREE, .pfn = 522),
-		BY(2, 0, FREE, .pfn = 524),
-		BY(2, 0, FREE, .pfn = 526),
-		BY(2, 0, FREE, .pfn = 528),
-		BY(2, 0, PCPU_DRAIN, .pfn = 514),
-		BY(2, 0, PCPU_DRAIN, .pfn = 516),
-		BY(2, 0, PCPU_DRAIN, .pfn = 518),
-		BY(2, 0, PCPU_DRAIN, .pfn = 520),
-		BY(2, 0, PCPU_DRAIN, .pfn = 522),
-		BY(2, 0, PCPU_DRAIN, .pfn = 524),
-		BY(2, 0, PCPU_DRAIN, .pfn = 526),
+		BY(2, 0, FREE, .pfn = 514, .run = 8),
+		BY(2, 0, PCPU_DRAIN, .pfn = 514, .run = 7),
 		BY(1, 0, ALLOC, .pfn = 512),
 	};
 	struct validate *v = VALIDATED(chunks, events);
@@ -205,7 +192,7 @@ static void a_drain_does_not_find_the_page(void)
 	validate_free(v);
 }
 
-static void a_refill_may_end_in_a_preemption(void)
+TEST(a_refill_may_end_in_a_preemption)
 {
 	/* Task 1 takes 2048, the first page of its refill. */
 	enum { BETWEEN = 200 };
@@ -226,17 +213,4 @@ static void a_refill_may_end_in_a_preemption(void)
 	check(all_exact(v, DECISION_REFILL_SIZE, 1));
 	check(found.nr == 1 && is_early(&found, 0, 2048, 0, BETWEEN + 4));
 	validate_free(v);
-}
-
-int main(void)
-{
-	test(an_alloc_without_preemption_stays_at_its_event);
-	test(the_event_may_come_any_number_of_events_later);
-	test(the_task_may_continue_on_another_cpu);
-	test(an_interrupt_may_take_pages_of_the_list_meanwhile);
-	test(two_tasks_may_be_preempted_in_one_list);
-	test(a_page_above_that_may_leave_first_proves_nothing);
-	test(a_drain_does_not_find_the_page);
-	test(a_refill_may_end_in_a_preemption);
-	return check_done();
 }
