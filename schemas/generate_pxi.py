@@ -7,7 +7,8 @@ Run by meson, for which OUT.d names what it reads; needs nothing but the standar
 is named as the binding includes it, below one of the directories; those that it includes come with
 it. Declarations have the names of C or their aliases; a struct with the name of a function is
 NAME_c. The headers have the form of this tree. Macros, members without a name, and what has a type
-of a library are left out.
+of a library are left out. The dict POINTERS has the pointers of each struct that has nothing else,
+but a number before them.
 """
 
 import os
@@ -123,6 +124,15 @@ class Words:
         return [line] if line else []
 
 
+def pointers(body: str) -> list[str]:
+    """The names of a struct's members after the first pointer, if all of them are pointers."""
+    members = [member.strip() for member in body.split(";")[:-1]]
+    if members and "*" not in members[0]:
+        members = members[1:]
+    names = [m[1] for member in members if (m := re.fullmatch(r"(?:const )?\w+ \*(\w+)", member))]
+    return names if len(names) == len(members) else []
+
+
 def with_included(directories: list[Path], names: list[str]) -> dict[str, Path]:
     """The headers, each after those that it includes, by the name that a binding includes."""
     found: dict[str, Path] = {}
@@ -158,6 +168,11 @@ def main(out: Path, directories: list[Path], given: list[str]) -> None:
         for head, body in dict.fromkeys(those):
             first, *members = words.lines(head, body) or ["pass"]
             text += [f"    {first}", *(f"        {member}" for member in members)]
+    text.append("POINTERS = {")
+    for head, body in dict.fromkeys(found):
+        if head.startswith("struct ") and (names := pointers(body)):
+            text.append(f"    {head.removeprefix('struct ')!r}: {tuple(names)!r},")
+    text.append("}")
     out.write_text("\n".join(text) + "\n")
     out.with_suffix(".d").write_text(f"{out}: {' '.join(map(str, paths.values()))}\n")
 

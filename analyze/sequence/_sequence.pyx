@@ -24,61 +24,25 @@ cdef sequence_kinds kinds_of(dict given):
     return kinds
 
 
+cdef void fill(void *members, str struct, dict out) except *:
+    """Set the members of `struct`, which are pointers, to the buffers of their names."""
+    for i, name in enumerate(POINTERS[struct]):
+        (<const void **>members)[i] = address(out[name])
+
+
+cdef void fill_input(void *members, str struct, dict columns) except *:
+    """The same to columns by name: pairs of a validity bitmap, or None, and values. NULL without
+    such a column."""
+    for i, name in enumerate(POINTERS[struct]):
+        column = columns.get(name.removesuffix("_valid"), (None, None))
+        (<const void **>members)[i] = address(column[not name.endswith("_valid")])
+
+
 cdef sequence_events events_of(size_t nr, dict columns):
-    """Columns by name: pairs of a validity bitmap, or None, and values."""
     cdef sequence_events events
-    memset(&events, 0, sizeof(events))
     events.nr = nr
-    for name, (valid, values) in columns.items():
-        if name == "ts":
-            events.ts = <const uint64_t *>address(values)
-        elif name == "cpu":
-            events.cpu = <const uint16_t *>address(values)
-        elif name == "pid":
-            events.pid = <const int32_t *>address(values)
-        elif name == "kind":
-            events.kind = <const uint8_t *>address(values)
-        elif name == "pfn":
-            events.pfn = <const uint64_t *>address(values)
-            events.pfn_valid = <const uint8_t *>address(valid)
-        elif name == "page_order":
-            events.page_order = <const uint8_t *>address(values)
-            events.page_order_valid = <const uint8_t *>address(valid)
-        elif name == "migratetype":
-            events.migratetype = <const uint8_t *>address(values)
-            events.migratetype_valid = <const uint8_t *>address(valid)
-        elif name == "percpu_refill":
-            events.percpu_refill = <const uint8_t *>address(values)
-            events.percpu_refill_valid = <const uint8_t *>address(valid)
+    fill_input(&events.ts, "sequence_events", columns)
     return events
-
-
-cdef page_use_rows uses_of(dict columns):
-    cdef page_use_rows rows
-    rows.pfn = <uint64_t *>address(columns["pfn"])
-    rows.ts = <uint64_t *>address(columns["ts"])
-    rows.cpu = <uint16_t *>address(columns["cpu"])
-    rows.pid = <int32_t *>address(columns["pid"])
-    rows.page_order = <uint8_t *>address(columns["page_order"])
-    rows.migratetype = <uint8_t *>address(columns["migratetype"])
-    rows.until_ts = <uint64_t *>address(columns["until_ts"])
-    rows.begun = <uint8_t *>address(columns["begun"])
-    rows.page_order_valid = <uint8_t *>address(columns["page_order_valid"])
-    rows.migratetype_valid = <uint8_t *>address(columns["migratetype_valid"])
-    rows.until_valid = <uint8_t *>address(columns["until_valid"])
-    rows.freed = <uint8_t *>address(columns["freed"])
-    rows.freed_before = <uint8_t *>address(columns["freed_before"])
-    return rows
-
-
-cdef lock_run_rows runs_of(dict columns):
-    cdef lock_run_rows rows
-    rows.what = <uint8_t *>address(columns["what"])
-    rows.cpu = <uint16_t *>address(columns["cpu"])
-    rows.blocks = <uint64_t *>address(columns["blocks"])
-    rows.from_ts = <uint64_t *>address(columns["from_ts"])
-    rows.until_ts = <uint64_t *>address(columns["until_ts"])
-    return rows
 
 
 cdef class PageUses:
@@ -100,8 +64,9 @@ cdef class PageUses:
 
     def read(self, size_t nr, dict columns, dict out):
         cdef sequence_events events = events_of(nr, columns)
-        cdef page_use_rows rows = uses_of(out)
+        cdef page_use_rows rows
         cdef long found
+        fill(&rows, "page_use_rows", out)
         with nogil:
             found = page_uses_read(self.uses, &events, &rows)
         if found < 0:
@@ -109,7 +74,8 @@ cdef class PageUses:
         return found
 
     def end(self, size_t nr, dict out):
-        cdef page_use_rows rows = uses_of(out)
+        cdef page_use_rows rows
+        fill(&rows, "page_use_rows", out)
         return page_uses_end(self.uses, nr, &rows)
 
 
@@ -125,23 +91,17 @@ cdef class LockRuns:
 
     def read(self, size_t nr, dict columns, dict out):
         cdef sequence_events events = events_of(nr, columns)
-        cdef lock_run_rows rows = runs_of(out)
+        cdef lock_run_rows rows
         cdef long found
+        fill(&rows, "lock_run_rows", out)
         with nogil:
             found = lock_runs_read(self.runs, &events, &rows)
         return found
 
     def end(self, size_t nr, dict out):
-        cdef lock_run_rows rows = runs_of(out)
+        cdef lock_run_rows rows
+        fill(&rows, "lock_run_rows", out)
         return lock_runs_end(self.runs, nr, &rows)
-
-
-cdef list_demand_rows demands_of(dict columns):
-    cdef list_demand_rows rows
-    rows.cpu = <uint16_t *>address(columns["cpu"])
-    rows.bin = <uint64_t *>address(columns["bin"])
-    rows.pages = <int64_t *>address(columns["pages"])
-    return rows
 
 
 cdef class ListDemand:
@@ -156,14 +116,16 @@ cdef class ListDemand:
 
     def read(self, size_t nr, dict columns, dict out):
         cdef sequence_events events = events_of(nr, columns)
-        cdef list_demand_rows rows = demands_of(out)
+        cdef list_demand_rows rows
         cdef long found
+        fill(&rows, "list_demand_rows", out)
         with nogil:
             found = list_demand_read(self.demand, &events, &rows)
         return found
 
     def end(self, size_t nr, dict out):
-        cdef list_demand_rows rows = demands_of(out)
+        cdef list_demand_rows rows
+        fill(&rows, "list_demand_rows", out)
         return list_demand_end(self.demand, nr, &rows)
 
 
@@ -181,54 +143,13 @@ cdef class EventCounts:
         cdef sequence_events events = events_of(nr, columns)
         cdef event_count_rows rows
         cdef long found
-        rows.interval = <uint64_t *>address(out["interval"])
-        rows.kind = <uint8_t *>address(out["kind"])
-        rows.page_order = <uint8_t *>address(out["page_order"])
-        rows.page_order_valid = <uint8_t *>address(out["page_order_valid"])
-        rows.events = <uint64_t *>address(out["events"])
-        rows.with_page = <uint64_t *>address(out["with_page"])
+        fill(&rows, "event_count_rows", out)
         with nogil:
             found = event_counts_read(self.counts, &events, &rows)
         return found
 
     def end(self, size_t nr, dict out):
         return 0
-
-
-cdef zone_free_compaction compaction_of(size_t nr, dict columns):
-    cdef zone_free_compaction rows
-    memset(&rows, 0, sizeof(rows))
-    if not nr:
-        return rows
-    rows.nr = nr
-    rows.ts = <const uint64_t *>address(columns["ts"][1])
-    rows.pid = <const int32_t *>address(columns["pid"][1])
-    rows.kind = <const uint8_t *>address(columns["kind"][1])
-    rows.start_pfn = <const uint64_t *>address(columns["start_pfn"][1])
-    rows.start_pfn_valid = <const uint8_t *>address(columns["start_pfn"][0])
-    rows.nr_taken = <const int64_t *>address(columns["nr_taken"][1])
-    rows.nr_taken_valid = <const uint8_t *>address(columns["nr_taken"][0])
-    rows.nr_migrated = <const int64_t *>address(columns["nr_migrated"][1])
-    rows.nr_migrated_valid = <const uint8_t *>address(columns["nr_migrated"][0])
-    return rows
-
-
-cdef zone_free_out changes_of(size_t room, dict columns):
-    cdef zone_free_out rows
-    rows.room = room
-    rows.why = <uint8_t *>address(columns["why"])
-    rows.ts = <uint64_t *>address(columns["ts"])
-    rows.free = <int64_t *>address(columns["free"])
-    rows.place = <uint32_t *>address(columns["place"])
-    rows.number = <uint32_t *>address(columns["number"])
-    rows.changes = <uint32_t *>address(columns["changes"])
-    rows.reading = <uint8_t *>address(columns["reading"])
-    rows.before_ts = <uint64_t *>address(columns["before_ts"])
-    rows.before_free = <int64_t *>address(columns["before_free"])
-    rows.before_number = <uint32_t *>address(columns["before_number"])
-    rows.before_reading = <uint8_t *>address(columns["before_reading"])
-    rows.has_before = <uint8_t *>address(columns["has_before"])
-    return rows
 
 
 ROWS = {
@@ -280,10 +201,13 @@ cdef class ZoneFree:
 
     def read(self, size_t nr, dict columns, size_t nr_compaction, dict compaction, size_t room, dict out):
         cdef sequence_events events = events_of(nr, columns)
-        cdef zone_free_compaction rows = compaction_of(nr_compaction, compaction)
-        cdef zone_free_out found = changes_of(room, out)
+        cdef zone_free_compaction rows
+        cdef zone_free_out found
         cdef long nr_found
         cdef bint wants_events, wants_compaction
+        rows.nr, found.room = nr_compaction, room
+        fill_input(&rows.ts, "zone_free_compaction", compaction)
+        fill(&found.why, "zone_free_out", out)
         with nogil:
             nr_found = zone_free_read(self.pass_, &events, &rows, &found)
             wants_events = zone_free_wants_events(self.pass_, &events)
@@ -302,58 +226,6 @@ cdef class ZoneFree:
         errors = (<const char *>found.errors)[:nr * sizeof(int64_t)]
         known = (<const char *>found.has_error)[:nr // 8 + 1]
         return bytes(errors), bytes(known), found.locked, found.counted
-
-
-cdef event_details details_of(dict columns):
-    """As events_of()."""
-    cdef event_details details
-    memset(&details, 0, sizeof(details))
-    for name, (valid, values) in columns.items():
-        if name == "flags":
-            details.flags = <const uint8_t *>address(values)
-        elif name == "gfp_flags":
-            details.gfp_flags = <const uint32_t *>address(values)
-            details.gfp_flags_valid = <const uint8_t *>address(valid)
-        elif name == "fallback_order":
-            details.fallback_order = <const uint8_t *>address(values)
-            details.fallback_order_valid = <const uint8_t *>address(valid)
-        elif name == "fallback_migratetype":
-            details.fallback_migratetype = <const uint8_t *>address(values)
-            details.fallback_migratetype_valid = <const uint8_t *>address(valid)
-        elif name == "change_ownership":
-            details.change_ownership = <const uint8_t *>address(values)
-            details.change_ownership_valid = <const uint8_t *>address(valid)
-    return details
-
-
-cdef event_group_rows groups_of(dict columns):
-    cdef event_group_rows rows
-    rows.played = <uint8_t *>address(columns["played"])
-    rows.recorder = <uint8_t *>address(columns["recorder"])
-    rows.in_interrupt = <uint8_t *>address(columns["in_interrupt"])
-    rows.kind = <uint8_t *>address(columns["kind"])
-    rows.cpu = <uint16_t *>address(columns["cpu"])
-    rows.pid = <int32_t *>address(columns["pid"])
-    rows.page_order = <uint8_t *>address(columns["page_order"])
-    rows.page_order_valid = <uint8_t *>address(columns["page_order_valid"])
-    rows.migratetype = <uint8_t *>address(columns["migratetype"])
-    rows.migratetype_valid = <uint8_t *>address(columns["migratetype_valid"])
-    rows.gfp_flags = <uint32_t *>address(columns["gfp_flags"])
-    rows.gfp_flags_valid = <uint8_t *>address(columns["gfp_flags_valid"])
-    rows.percpu_refill = <uint8_t *>address(columns["percpu_refill"])
-    rows.percpu_refill_valid = <uint8_t *>address(columns["percpu_refill_valid"])
-    rows.fallback_order = <uint8_t *>address(columns["fallback_order"])
-    rows.fallback_order_valid = <uint8_t *>address(columns["fallback_order_valid"])
-    rows.fallback_migratetype = <uint8_t *>address(columns["fallback_migratetype"])
-    rows.fallback_migratetype_valid = <uint8_t *>address(columns["fallback_migratetype_valid"])
-    rows.change_ownership = <uint8_t *>address(columns["change_ownership"])
-    rows.change_ownership_valid = <uint8_t *>address(columns["change_ownership_valid"])
-    rows.events = <uint64_t *>address(columns["events"])
-    rows.without_page = <uint64_t *>address(columns["without_page"])
-    rows.runs = <uint64_t *>address(columns["runs"])
-    rows.first_ts = <uint64_t *>address(columns["first_ts"])
-    rows.last_ts = <uint64_t *>address(columns["last_ts"])
-    return rows
 
 
 cdef class EventGroups:
@@ -375,8 +247,9 @@ cdef class EventGroups:
 
     def read(self, size_t nr, dict columns, dict out):
         cdef sequence_events events = events_of(nr, columns)
-        cdef event_details details = details_of(columns)
+        cdef event_details details
         cdef int failed
+        fill_input(&details, "event_details", columns)
         with nogil:
             failed = event_groups_read(self.groups, &events, &details)
         if failed < 0:
@@ -384,5 +257,6 @@ cdef class EventGroups:
         return 0
 
     def end(self, size_t nr, dict out):
-        cdef event_group_rows rows = groups_of(out)
+        cdef event_group_rows rows
+        fill(&rows, "event_group_rows", out)
         return event_groups_end(self.groups, nr, &rows)

@@ -32,6 +32,7 @@ struct point {
 \tint from;
 };
 struct point_sum { uint64_t nr; };
+struct point_rows { size_t nr; const uint64_t *ts; uint8_t *kind; };
 extern const struct point points[];
 __attribute__((format(printf, 2, 3))) int fail(struct opaque *o, const char *fmt, ...);
 static inline bool is_there(const struct point *p)
@@ -78,6 +79,10 @@ def generated(tmp_path: Path) -> str:
 )
 def test_declarations_are_in_the_words_of_cython(generated: str, line: str) -> None:
     assert line in generated
+
+
+def test_only_structs_of_pointers_have_their_names(generated: str) -> None:
+    assert generated.endswith("POINTERS = {\n    'point_rows': ('ts', 'kind'),\n}\n")
 
 
 @pytest.mark.parametrize("name", ["nothing", "FOR_EACH", "nested", "inner", "from", "unknown_t"])
