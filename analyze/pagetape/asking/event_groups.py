@@ -6,21 +6,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from pagetape import _sequence
 from pagetape.asking.only import Only
-from pagetape.asking.sequence_dataset import (
-    Events,
-    KeptDataset,
-    Pass,
-    SequenceDataset,
-    bitmap,
-    values,
-)
+from pagetape.asking.sequence_dataset import Events, KeptDataset, Pass, SequenceDataset
 from pagetape.asking.tape_dataset import Scanner
 from pagetape.schemas import TABLES
 from pagetape.tapes import played_span
@@ -29,11 +22,11 @@ _EVENT = TABLES["event"]
 _INTERRUPT = 0b110  # hardirq and softirq, of `flags`
 
 _BITS = ("played", "recorder", "in_interrupt", "percpu_refill", "change_ownership")
-_WIDTHS = {
-    "kind": 1, "cpu": 2, "pid": 4, "page_order": 1, "migratetype": 1, "gfp_flags": 4,
-    "fallback_order": 1, "fallback_migratetype": 1,
-    "events": 8, "without_page": 8, "runs": 8, "first_ts": 8, "last_ts": 8,
-}  # fmt: skip
+_SAME = (
+    "kind", "cpu", "pid", "page_order", "migratetype", "gfp_flags",
+    "fallback_order", "fallback_migratetype",
+)  # fmt: skip
+_SUMS = ("events", "without_page", "runs", "first_ts", "last_ts")
 _NULL = (
     "page_order", "migratetype", "gfp_flags", "percpu_refill",
     "fallback_order", "fallback_migratetype", "change_ownership",
@@ -44,14 +37,6 @@ _OF = {
     "recorder": "pid", "in_interrupt": "flags", "runs": "pid",
     "without_page": "pfn", "first_ts": "pfn", "last_ts": "pfn",
 }  # fmt: skip
-
-
-def _type(name: str) -> pa.DataType:
-    if name in _BITS:
-        return pa.bool_()
-    if name in ("events", "without_page", "runs", "first_ts", "last_ts"):
-        return pa.uint64()
-    return _EVENT.column(name).arrow.type
 
 
 class Played(SequenceDataset):
@@ -81,17 +66,6 @@ class _Part:
         return self._made.end()
 
 
-def _array(name: str, of: pa.DataType, nr: int, out: dict[str, pa.Buffer]) -> pa.Array:
-    """A column of the memory of a pass."""
-    coded = pa.types.is_dictionary(of)
-    buffers = [out.get(f"{name}_valid"), out[name]]
-    array = pa.Array.from_buffers(of.index_type if coded else of, nr, buffers)
-    if coded:
-        labels = pa.array(_EVENT.column(name).labels, pa.utf8())
-        array = pa.DictionaryArray.from_arrays(array, labels)
-    return array
-
-
 class Counted(KeptDataset):
     """Counts of the events that meet some conditions."""
 
@@ -100,10 +74,6 @@ class Counted(KeptDataset):
     def _begun(self, columns: list[str], most: int) -> Pass:
         made = super()._begun(columns, most)
         return _Part(made, self.only) if self.only else made
-
-    def batch(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
-        arrays = [_array(field.name, field.type, nr, out) for field in self.schema]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 class EventCounts(Counted):
@@ -120,6 +90,7 @@ class EventCounts(Counted):
             ("with_page", pa.uint64()),
         ]
     )
+    valid: ClassVar = {"page_order": "page_order_valid"}
     interval_ms: int = 1000
     _kept_ms: int | None = None  # the interval of the rows that are kept
 
@@ -144,17 +115,22 @@ class EventCounts(Counted):
         return _sequence.EventCounts(self._kinds, start, self.interval_ms * 1_000_000)
 
     def room(self, rows: int) -> dict[str, pa.Buffer]:
-        widths = {"interval": 8, "kind": 1, "page_order": 1, "events": 8, "with_page": 8}
-        room = {name: values(rows, width) for name, width in widths.items()}
         length = pa.repeat(pa.scalar(self.interval_ms, pa.int64()), rows)
-        return room | {"page_order_valid": bitmap(rows), "interval_ms": length.buffers()[1]}
+        return super().room(rows) | {"interval_ms": length.buffers()[1]}
 
 
 class EventGroups(Counted):
     """Groups of events: view event_group."""
 
     names = tuple(column.name for column in _EVENT.columns)
-    schema = pa.schema([(name, _type(name)) for name in (*_BITS, *_WIDTHS)])
+    schema = pa.schema(
+        [
+            *((name, pa.bool_()) for name in _BITS),
+            *((name, _EVENT.column(name).arrow.type) for name in _SAME),
+            *((name, pa.uint64()) for name in _SUMS),
+        ]
+    )
+    valid: ClassVar = {name: f"{name}_valid" for name in _NULL}
     BEFORE_END = False
 
     def reads(self, columns: list[str]) -> Collection[str]:
@@ -175,8 +151,3 @@ class EventGroups(Counted):
             (len(pids), pids.buffers()[1]),
             most,
         )
-
-    def room(self, rows: int) -> dict[str, pa.Buffer]:
-        room = {name: values(rows, width) for name, width in _WIDTHS.items()}
-        bitmaps = (*_BITS, *(f"{name}_valid" for name in _NULL))
-        return room | {name: bitmap(rows) for name in bitmaps}

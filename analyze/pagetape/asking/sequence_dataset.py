@@ -21,7 +21,7 @@ from pagetape.schemas.tape import Tape, TapeError
 
 Buffers: TypeAlias = dict[str, tuple[pa.Buffer | None, pa.Buffer]]
 
-_KIND = TABLES["event"].column("kind").labels
+_EVENT = TABLES["event"]
 _KEPT = 1 << 20  # rows of a KeptDataset
 _EMPTY = 1 << 16  # rows of a batch after the last event
 
@@ -52,6 +52,11 @@ def buffers_of(batch: pa.RecordBatch) -> Buffers:
     return found
 
 
+def _stored(of: pa.DataType) -> pa.DataType:
+    """The type of a column's values: of labels, that of their indices."""
+    return of.index_type if pa.types.is_dictionary(of) else of
+
+
 class Events:
     """A batch of events with rows, as the passes read it."""
 
@@ -76,13 +81,16 @@ class SequenceDataset(Dataset):
 
     names: ClassVar[tuple[str, ...]]  # columns of `event` that the pass reads
     schema: pa.Schema
+    valid: ClassVar[dict[str, str]] = {}  # the bitmaps of columns that may be null
+    labels: ClassVar[dict[str, tuple[str, ...]]] = {}  # of columns that `event` does not have
     BEFORE_END: ClassVar[bool] = True  # the pass finds rows before its end
 
     def __init__(self, tape: Tape, span: tuple[int, int]) -> None:
         """`span`: the first time of the events that count, and the first after them."""
         self.tape = tape
         self.error: TapeError | None = None  # of the last scan; DuckDB keeps only its text
-        self._kinds: dict[str, Any] = {label: i for i, label in enumerate(_KIND)}
+        kinds = _EVENT.column("kind").labels
+        self._kinds: dict[str, Any] = {label: i for i, label in enumerate(kinds)}
         self._kinds["span"] = self._span = span
 
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -112,12 +120,27 @@ class SequenceDataset(Dataset):
         raise NotImplementedError
 
     def room(self, rows: int) -> dict[str, pa.Buffer]:
-        """Memory for so many rows."""
-        raise NotImplementedError
+        """Memory for so many rows: the columns of `schema`, and the bitmaps."""
+        room = {
+            field.name: bitmap(rows)
+            if pa.types.is_boolean(field.type)
+            else values(rows, _stored(field.type).byte_width)
+            for field in self.schema
+        }
+        return room | {name: bitmap(rows) for name in self.valid.values()}
 
     def batch(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
         """The first rows in that memory, with `schema`."""
-        raise NotImplementedError
+        arrays = []
+        for field in self.schema:
+            name, stored = field.name, _stored(field.type)
+            buffers = [out[self.valid[name]] if name in self.valid else None, out[name]]
+            array = pa.Array.from_buffers(stored, nr, buffers)
+            if stored is not field.type:
+                labels = self.labels[name] if name in self.labels else _EVENT.column(name).labels
+                array = pa.DictionaryArray.from_arrays(array, pa.array(labels, pa.utf8()))
+            arrays.append(array)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 class _Filled:

@@ -6,7 +6,7 @@ A view or query names its rows `sequence_NAME`. Each scan of it is a pass.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 from pagetape import _sequence
 from pagetape.asking.event_groups import EventCounts, EventGroups, Played
 from pagetape.asking.rare_events import RareEvents
-from pagetape.asking.sequence_dataset import KeptDataset, SequenceDataset, bitmap, values
+from pagetape.asking.sequence_dataset import KeptDataset, SequenceDataset
 from pagetape.asking.tape_dataset import Filter, by_label, words_of
 from pagetape.asking.zone_free import FreeAtFailure, FreeAtKswapd, LowFree, ZoneFree
 from pagetape.schemas import TABLES
@@ -39,39 +39,18 @@ class PageUses(SequenceDataset):
             pa.field("freed_before", pa.bool_(), nullable=False),
         ]
     )
+    valid: ClassVar = {
+        **dict.fromkeys(("ts", "cpu", "pid"), "begun"),
+        **dict.fromkeys(("until_ts", "freed"), "until_valid"),
+        "page_order": "page_order_valid",
+        "migratetype": "migratetype_valid",
+    }
 
     def made(self, most: int) -> Any:
         return _sequence.PageUses(self._kinds, self._choice(), not self.BEFORE_END, most)
 
     def _choice(self) -> tuple[int, tuple[int, int]] | None:
         return None
-
-    def room(self, rows: int) -> dict[str, pa.Buffer]:
-        widths = {"pfn": 8, "ts": 8, "cpu": 2, "pid": 4, "page_order": 1, "migratetype": 1}
-        room = {name: values(rows, width) for name, width in widths.items()}
-        room |= {"until_ts": values(rows, 8)}
-        bitmaps = ("begun", "page_order_valid", "migratetype_valid", "until_valid")
-        return room | {name: bitmap(rows) for name in (*bitmaps, "freed", "freed_before")}
-
-    def batch(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
-        def column(name: str, values: str, valid: str | None) -> pa.Array:
-            of = self.schema.field(name).type
-            index = of.index_type if pa.types.is_dictionary(of) else of
-            array = pa.Array.from_buffers(index, nr, [valid and out[valid], out[values]])
-            if index is of:
-                return array
-            return pa.DictionaryArray.from_arrays(array, pa.array(_MIGRATETYPE.labels, pa.utf8()))
-
-        arrays = [
-            column("pfn", "pfn", None),
-            *(column(name, name, "begun") for name in ("ts", "cpu", "pid")),
-            column("page_order", "page_order", "page_order_valid"),
-            column("migratetype", "migratetype", "migratetype_valid"),
-            column("until_ts", "until_ts", "until_valid"),
-            column("freed", "freed", "until_valid"),
-            column("freed_before", "freed_before", None),
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 class MovablePageUses(PageUses):
@@ -92,7 +71,7 @@ class LockRuns(SequenceDataset):
     """Runs of events under the zone lock: view lock_run."""
 
     names = ("ts", "cpu", "kind", "percpu_refill")
-    _WHAT = ("take", "give", "trace")
+    labels: ClassVar = {"what": ("take", "give", "trace")}
     schema = pa.schema(
         [
             pa.field("what", pa.dictionary(pa.uint8(), pa.utf8()), nullable=False),
@@ -105,23 +84,11 @@ class LockRuns(SequenceDataset):
 
     def _filter(self, wanted: ds.Expression) -> Filter:
         if words_of(wanted) & {*self.schema.names} == {"what"}:
-            return by_label("what", self._WHAT, wanted)
+            return by_label("what", self.labels["what"], wanted)
         return super()._filter(wanted)
 
     def made(self, most: int) -> Any:  # noqa: ARG002
         return _sequence.LockRuns(self._kinds)
-
-    def room(self, rows: int) -> dict[str, pa.Buffer]:
-        widths = {"what": 1, "cpu": 2, "blocks": 8, "from_ts": 8, "until_ts": 8}
-        return {name: values(rows, width) for name, width in widths.items()}
-
-    def batch(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
-        arrays = [
-            pa.Array.from_buffers(pa.uint8() if i == 0 else field.type, nr, [None, out[field.name]])
-            for i, field in enumerate(self.schema)
-        ]
-        arrays[0] = pa.DictionaryArray.from_arrays(arrays[0], pa.array(self._WHAT, pa.utf8()))
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 class ListDemand(KeptDataset):
@@ -137,13 +104,6 @@ class ListDemand(KeptDataset):
         order = int(self.tape.facts.get("pageblock_order") or 0)
         width = max((last - first) // self._MOST, self._LEAST_NS)
         return _sequence.ListDemand(self._kinds, width, order if order < 256 else 0)
-
-    def room(self, rows: int) -> dict[str, pa.Buffer]:
-        return {"cpu": values(rows, 2), "bin": values(rows, 8), "pages": values(rows, 8)}
-
-    def batch(self, nr: int, out: dict[str, pa.Buffer]) -> pa.RecordBatch:
-        arrays = [pa.Array.from_buffers(f.type, nr, [None, out[f.name]]) for f in self.schema]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 SEQUENCES: dict[str, type[SequenceDataset]] = {
