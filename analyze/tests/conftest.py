@@ -9,16 +9,18 @@ import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import kept_process
 import livetest
 import pytest
 
 from pagetape import cli
 from pagetape.ab.switch import SWITCHES, Host
+from pagetape.replaying import isolated
 from pagetape.schemas import TABLES, Column
 from pagetape.schemas.tape import Tape, Writer
 
@@ -116,6 +118,18 @@ def cache_of_the_run(
 def cache_of_the_tests(cache_of_the_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All tests share one cache: the model's errors of a tape are measured once."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache_of_the_run))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def end_of_the_kept_process() -> Iterator[None]:
+    yield
+    kept_process.end_all()
+
+
+@pytest.fixture(autouse=True)
+def one_engine_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sweeps of one test after the other play in one process."""
+    monkeypatch.setattr(isolated, "Process", kept_process.KeptProcess)
 
 
 @pytest.fixture(scope="session")
