@@ -112,8 +112,21 @@ def say(line: str = "") -> None:
     print(line, flush=True)
 
 
-def _run(step: Step, alone: bool, done: dict[str, int]) -> None:
-    """Run a step to its end; its exit status goes into `done`."""
+@dataclass(frozen=True)
+class End:
+    """How a step ended, and what it took."""
+
+    status: int  # exit status
+    seconds: float
+    cpu: float  # seconds of CPU time, of all its processes
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.0f} s, {self.cpu:.0f} s of CPU time"
+
+
+def _run(step: Step, alone: bool, done: dict[str, End]) -> None:
+    """Run a step to its end, which goes into `done`."""
+    begin = time.monotonic()
     if step.result is not None:
         step.result.parent.mkdir(parents=True, exist_ok=True)
         step.result.unlink(missing_ok=True)
@@ -122,7 +135,10 @@ def _run(step: Step, alone: bool, done: dict[str, int]) -> None:
     ) as process:
         for line in process.stdout or ():
             say(line.rstrip("\n") if alone else f"{step.name} | {line.rstrip()}")
-    done[step.name] = process.returncode
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    cpu = used.ru_utime + used.ru_stime
+    done[step.name] = End(process.returncode, time.monotonic() - begin, cpu)
 
 
 @contextlib.contextmanager
@@ -146,7 +162,7 @@ def turn(path: Path, what: str) -> Iterator[None]:
 
 def run_group(steps: Sequence[Step], total: Outcome) -> None:
     """Run steps beside each other; add their tests to `total`."""
-    begin, done = time.monotonic(), dict[str, int]()
+    done: dict[str, End] = {}
     say(f"\n== {', '.join(step.name for step in steps)}")
     live = any(step.live for step in steps)
     with contextlib.ExitStack() as stack:
@@ -160,8 +176,9 @@ def run_group(steps: Sequence[Step], total: Outcome) -> None:
         for thread in threads:
             thread.join()
     for step in steps:
-        found = step.outcome(done.get(step.name, 1))
-        say(f"== {step.name}: {found}, {time.monotonic() - begin:.0f} s")
+        end = done.get(step.name, End(1, 0, 0))
+        found = step.outcome(end.status)
+        say(f"== {step.name}: {found}, {end}")
         total += found
 
 

@@ -87,6 +87,18 @@ def test_a_run_without_failure_ends_with_status_0(
     assert last_line(capfd.readouterr().out) == "2 passed, 0 failed, 0 skipped"
 
 
+def test_each_step_has_its_own_time(capfd: pytest.CaptureFixture[str]) -> None:
+    busy = "import time\nwhile time.process_time() < 0.6: pass"
+    steps = [gate.Step("busy", [sys.executable, "-c", busy]), gate.Step("idle", ["true"])]
+    assert gate.run_all([steps]) == 0
+    found = re.findall(
+        r"^== (\w+): .*, (\d+) s, (\d+) s of CPU time$", capfd.readouterr().out, re.M
+    )
+    (_, took, _), _ = found
+    assert [(name, cpu != "0") for name, _, cpu in found] == [("busy", True), ("idle", False)]
+    assert int(took) >= 1
+
+
 @pytest.mark.parametrize(
     ("text", "failed"),
     [
