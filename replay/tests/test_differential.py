@@ -2,7 +2,8 @@
 """The C engine against the oracle: same snapshot, same requests, same events and end state.
 
 Each tape is recorded on the oracle of one kernel and played under every row of the feature
-matrix, by the oracle and by the engine. HYPOTHESIS_PROFILE=nightly runs more examples.
+matrix, by the oracle and by the engine. The laboratory runs more examples (matrix.py), and
+HYPOTHESIS_PROFILE=nightly still more.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
+import matrix
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -27,7 +29,7 @@ _common = settings(deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile(
     "suite",
     _common,
-    max_examples=20,
+    max_examples=matrix.number(8, 20),
     derandomize=True,
     database=None,
     phases=[Phase.generate],  # shrinking takes minutes: only nightly shrinks

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import matrix
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -52,7 +53,9 @@ EVENT = {"ts": 1, "cpu": 0, "pid": 7, "kind": "free", "flags": 0, "pfn": 5, "pag
 
 
 @pytest.mark.parametrize("name", TABLES)
-@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    deadline=None, max_examples=matrix.number(5, 12), suppress_health_check=[HealthCheck.too_slow]
+)
 @given(data=st.data())
 def test_rows_come_back_as_they_were(name: str, data: st.DataObject) -> None:
     rows = data.draw(rows_of(TABLES[name]))
