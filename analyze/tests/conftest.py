@@ -97,12 +97,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (*LONG, item.path.name).index(item.path.name))
 
 
-@pytest.fixture(autouse=True)
-def small_ensembles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ensembles have two members, unless a test says otherwise."""
-    monkeypatch.setenv("PAGETAPE_ENSEMBLE", "2")
-
-
 @pytest.fixture(scope="session")
 def cache_of_the_run(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -114,10 +108,19 @@ def cache_of_the_run(
     return cache
 
 
-@pytest.fixture(autouse=True)
-def cache_of_the_tests(cache_of_the_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All tests share one cache: the model's errors of a tape are measured once."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_of_the_run))
+@pytest.fixture(scope="session", autouse=True)
+def small_and_cached(cache_of_the_run: Path) -> Iterator[None]:
+    """Ensembles have two members, unless a test says otherwise. All tests share one cache: the
+    model's errors of a tape are measured once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PAGETAPE_ENSEMBLE", "2")
+        patch.setenv("XDG_CACHE_HOME", str(cache_of_the_run))
+        yield
+
+
+def make(*args: object) -> None:
+    """Run a command line that makes what several tests share."""
+    assert cli.run([str(arg) for arg in args]) == 0, args
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -192,6 +195,14 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
             [block | {"pfn": n, "guessed": True} for n in range(first, first + pages, 512)],
         )
         tape.rows("task", [{"pid": 100, "comm": "even"}, {"pid": 101, "comm": "odd"}])
+    return path
+
+
+@pytest.fixture(scope="session")
+def played(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model's run on the tape `small`: all decisions are the model's."""
+    path = tmp_path_factory.mktemp("tapes") / "played.tape"
+    make("replay", small, "-o", path)
     return path
 
 

@@ -17,14 +17,6 @@ from pagetape.schemas.tape import Tape, Writer
 Run = Callable[..., Any]
 
 
-@pytest.fixture
-def played(small: Path, tmp_path: Path, pagetape: Run) -> Path:
-    """The model's run on the small machine, as a recording of that machine."""
-    path = tmp_path / "played.tape"
-    assert pagetape("replay", small, "-o", path).status == 0
-    return path
-
-
 def without(source: Path, path: Path, rows: set[int]) -> Path:
     """The same tape as a recording, without some events."""
     tape = Tape(source)

@@ -17,6 +17,8 @@ from pagetape.asking import query
 from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import origin
 
+from .conftest import make
+
 Run = Callable[..., Any]
 
 NOFRAGMENT = ("--policy", "nofragment:mode=always")
@@ -50,18 +52,26 @@ def without_id(path: Path, *others: str) -> Path:
     return old.rename(path)
 
 
-@pytest.fixture
-def server(small: Path, tmp_path: Path) -> Path:
-    """A recording of the same machine, boot and length as `small`, at another time."""
+@pytest.fixture(scope="module")
+def desk(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with server.tape and its what-if, noboost.tape."""
+    desk = tmp_path_factory.mktemp("desk")
     assert Tape(small).table("event").schema.names[0] == "ts"
-    return copied(small, tmp_path / "server.tape", later=12345)
+    server = copied(small, desk / "server.tape", later=12345)
+    make("replay", server, *NOFRAGMENT, "-o", desk / "noboost.tape")
+    return desk
 
 
 @pytest.fixture
-def whatif(server: Path, tmp_path: Path, pagetape: Run) -> Path:
+def server(desk: Path, tmp_path: Path) -> Path:
+    """A recording of the same machine, boot and length as `small`, at another time."""
+    return Path(shutil.copytree(desk / "server.tape", tmp_path / "server.tape"))
+
+
+@pytest.fixture
+def whatif(desk: Path, tmp_path: Path) -> Path:
     """What a reader of several pages has: the what-if of another recording, by its usual name."""
-    assert pagetape("replay", server, *NOFRAGMENT, "-o", tmp_path / "noboost.tape").status == 0
-    return tmp_path / "noboost.tape"
+    return Path(shutil.copy(desk / "noboost.tape", tmp_path))
 
 
 def refused(said: Any, *names: object) -> None:
@@ -241,13 +251,14 @@ def test_info_shows_the_recording(server: Path, whatif: Path, pagetape: Run) -> 
 # ---- two what-ifs of one recording
 
 
-@pytest.fixture
-def pair(reclaimed: Path, tmp_path: Path, pagetape: Run) -> tuple[Path, Path]:
+@pytest.fixture(scope="module")
+def pair(reclaimed: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Two kernels on one recording."""
+    place = tmp_path_factory.mktemp("pair")
     for name, kernel in (("old", "5.10"), ("new", "6.5")):
         words = ("replay", reclaimed, "--kernel", kernel, "--ensemble", 5)
-        assert pagetape(*words, "-o", tmp_path / f"{name}.tape").status == 0
-    return tmp_path / "old.tape", tmp_path / "new.tape"
+        make(*words, "-o", place / f"{name}.tape")
+    return place / "old.tape", place / "new.tape"
 
 
 def judged(difference: dict[str, Any] | None) -> bool:

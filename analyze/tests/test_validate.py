@@ -48,14 +48,6 @@ def altered(source: Path, path: Path, at: int, **columns: Any) -> Path:
     return path
 
 
-@pytest.fixture
-def played(small: Path, tmp_path: Path, pagetape: Run) -> Path:
-    """The model's run on the small machine: all decisions are the model's."""
-    path = tmp_path / "played.tape"
-    assert pagetape("replay", small, "-o", path).status == 0
-    return path
-
-
 def test_the_model_predicts_its_own_replay(played: Path, pagetape: Run) -> None:
     found = pagetape("validate", played, "--json").json
     assert set(KEYS) <= set(found)
