@@ -365,7 +365,7 @@ def test_other_instances_and_the_top_buffer_keep_their_settings(
         with recorder(tmp_path / "u.tape") as running:
             running.kill()
             running.wait()
-            until(lambda: not list((TRACING / "instances").glob(f"pagetape-{running.pid}-*")), 5)
+            until(lambda: not list((TRACING / "instances").glob(f"pagetape-{running.pid}-*")))
         assert (settings(other), settings(TRACING)) == before
     finally:
         (other / "events/enable").write_text("0")

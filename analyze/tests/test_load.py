@@ -232,7 +232,7 @@ def test_a_kill_leaves_nothing(name: str, who: str, nr: int, tmp_path: Path) -> 
             load.kill()
         load.wait()
     time.sleep(0.2)
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + 60
     while processes_of(load.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     cleaned()
@@ -358,11 +358,11 @@ def _huge_faults() -> int:
 
 
 def test_huge_samples_are_the_huge_faults_of_the_kernel(tmp_path: Path) -> None:
-    """Others may fault huge pages meanwhile: one of five runs has to be alone."""
+    """Others may fault huge pages meanwhile: one of the runs has to be alone."""
     if "[never]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text():
         pytest.skip("the kernel gives no huge pages")
     tries = []
-    for _ in range(5):
+    for _ in range(20):
         before = _huge_faults()
         found = loaded("fioscale", tmp_path, seconds=2)
         rows = [row for row in found["latency"] if row["name"] == "fault"]

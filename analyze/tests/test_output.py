@@ -297,7 +297,7 @@ from pagetape.tapes import output
 
 def wait(*_, **__):
     print("writing", flush=True)
-    time.sleep(30)
+    time.sleep(600)
 
 def read_all(*args):
     read(*args)

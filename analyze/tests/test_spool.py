@@ -91,10 +91,11 @@ def until(condition: Callable[[], object], seconds: float = 30) -> None:
 
 
 def killed(running: subprocess.Popen[str]) -> None:
-    """Kill it, and wait for its guard: tracing must be off within a second."""
+    """Kill it, and wait for its guard. analyze/lab/kills.py measures the second that is promised:
+    a busy machine may take longer."""
     running.kill()
     running.wait()
-    until(lambda: not leftovers(running.pid), 1)
+    until(lambda: not leftovers(running.pid))
 
 
 def stopped(running: subprocess.Popen[str]) -> tuple[int, str]:
@@ -596,7 +597,7 @@ def test_two_dozen_kills_leave_nothing_behind(tmp_path: Path, pagetape: Run) -> 
     parts = list(tmp_path.glob(".*.tape.*.part"))
     assert sorted(tmp_path.iterdir()) == sorted([*tapes, *parts])
     begun = 0
-    until(lambda: not [name for pid in pids for name in leftovers(pid)], 1)  # the guards' work
+    until(lambda: not [name for pid in pids for name in leftovers(pid)])  # the guards' work
     for tape in tapes:
         assert pagetape("info", tape).status == 0
         said = pagetape("import", tape, "-o", whole, "--force")

@@ -552,7 +552,7 @@ def test_the_process_ends_with_its_file(long_file: Path) -> None:
         assert process.stdout
         end = os.pidfd_open(int(process.stdout.readline()))
         process.kill()
-        assert select.select([end], [], [], 10)[0]
+        assert select.select([end], [], [], 60)[0]
         os.close(end)
 
 

@@ -562,7 +562,7 @@ def test_close_wakes_a_reader_in_another_thread(tmp_path: Path) -> None:
     thread = threading.Thread(target=read)
     thread.start()
     r.recorder.close()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
     assert not ended or ended[0].errno == errno.ECANCELED
 
