@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import livetest
 import pyarrow as pa
 import pytest
 
+from pagetape.pages.document import document
 from pagetape.recording import session
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
@@ -37,6 +38,16 @@ def tape(tmp_path: Path) -> Path:
     """A golden tape that the test may destroy."""
     (tmp_path / "in").mkdir()
     return write_golden(tmp_path / "in" / "t.tape")
+
+
+@pytest.fixture
+def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages have a title and nothing else: what counts is their file."""
+
+    def page(tapes: Sequence[Tape]) -> str:
+        return document(", ".join(tape.path.name for tape in tapes), [])
+
+    monkeypatch.setattr("pagetape.pages.page.page", page)
 
 
 @pytest.fixture
@@ -216,6 +227,7 @@ def test_a_page_replaces_only_a_page(
     assert (sorted(tmp_path.rglob("*")), contents(tmp_path)) == before
 
 
+@pytest.mark.usefixtures("short_pages")
 def test_a_page_is_replaced_whole_or_stays(
     golden: Path, tmp_path: Path, pagetape: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,6 +262,7 @@ def test_an_export_replaces_an_export(
     assert pagetape("html", golden, "-o", tmp_path / name).status == 1  # it is no page
 
 
+@pytest.mark.usefixtures("short_pages")
 def test_an_empty_file_has_nothing_to_lose(golden: Path, tmp_path: Path, pagetape: Run) -> None:
     (tmp_path / "p.html").touch()  # as mktemp does
     assert pagetape("html", golden, "-o", tmp_path / "p.html").status == 0
@@ -393,7 +406,7 @@ MODES = {
 
 
 @pytest.mark.parametrize(("directory", "files", "mode"), MODES.values(), ids=MODES)
-@pytest.mark.usefixtures("umask")
+@pytest.mark.usefixtures("umask", "short_pages")
 def test_a_file_is_as_private_as_its_tape(
     directory: int, files: int, mode: int, tape: Path, tmp_path: Path, pagetape: Run
 ) -> None:
@@ -407,7 +420,7 @@ def test_a_file_is_as_private_as_its_tape(
     assert (tmp_path / "dir").stat().st_mode & 0o777 == mode | 0o100 | (mode & 0o044) >> 2
 
 
-@pytest.mark.usefixtures("umask")
+@pytest.mark.usefixtures("umask", "short_pages")
 def test_a_file_of_two_tapes_is_as_private_as_the_stricter(
     tape: Path, tmp_path: Path, pagetape: Run
 ) -> None:
@@ -418,7 +431,7 @@ def test_a_file_of_two_tapes_is_as_private_as_the_stricter(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a tape to another group")
-@pytest.mark.usefixtures("umask")
+@pytest.mark.usefixtures("umask", "short_pages")
 def test_another_group_than_the_tapes_cannot_read(
     tape: Path, tmp_path: Path, pagetape: Run
 ) -> None:
@@ -427,7 +440,7 @@ def test_another_group_than_the_tapes_cannot_read(
     assert (tmp_path / "p.html").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.usefixtures("umask")
+@pytest.mark.usefixtures("umask", "short_pages")
 def test_a_page_does_not_open_when_it_is_replaced(
     tape: Path, tmp_path: Path, pagetape: Run
 ) -> None:
