@@ -3,7 +3,6 @@
 
 import contextlib
 import errno
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,8 +16,6 @@ from pagetape.schemas.table_file import TableError
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import temporary
 from pagetape.tapes.spool import Found
-
-_PACKED = "pagetape.pack."  # prefix of the file of a tape that is a directory
 
 
 @dataclass(frozen=True)
@@ -67,8 +64,7 @@ def _in_one_file(tape: Tape) -> Iterator[Path]:
     if not tape.path.is_dir():
         yield tape.path
         return
-    room = Path(tempfile.gettempdir())
-    with temporary.temporary(room, _PACKED, file_mode=0o600) as file:
+    with temporary.scratch("pack", file_mode=0o600) as file:
         try:
             bundle.write(tape.path, file)
         except TableError as e:

@@ -7,21 +7,21 @@ it has the name of the object.
 """
 
 import errno
-import tempfile
 from hashlib import file_digest
 from pathlib import Path
 
 from pagetape.archive import names, put
 from pagetape.archive.store import Object, Store, StoreError
 from pagetape.schemas.tape import Tape, TapeError
+from pagetape.tapes import temporary
 
 _MD5_DIGITS = 32
 
 
 def problem(store: Store, found: Object) -> str | None:
     """What is wrong with an object; None if it is sound. Raises StoreError without an answer."""
-    with tempfile.TemporaryDirectory(prefix="pagetape.verify.") as room:
-        file = Path(room) / "it.tape"
+    with temporary.scratch("verify") as room:
+        file = room / "it.tape"
         try:
             store.fetch(found.name, file)
         except StoreError as e:

@@ -3,17 +3,15 @@
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from pagetape.tapes.temporary import temporary
+from pagetape.tapes import temporary
 
 
 @contextlib.contextmanager
 def spill_dir() -> Iterator[tuple[Path, int]]:
     """A directory that is removed at the end, and its limit in bytes: half of the free space."""
-    above = Path(tempfile.gettempdir())
-    disk = os.statvfs(above)
-    with temporary(above, "pagetape-sql-") as directory:
+    with temporary.scratch("sql") as directory:
+        disk = os.statvfs(directory)
         yield directory, disk.f_bavail * disk.f_frsize // 2

@@ -9,7 +9,6 @@ cannot be fetched or played has failed; the others go on.
 
 import errno
 import socket
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -110,9 +109,9 @@ def play_part(part: Part, request: Request, jobs: int, progress: Progress = sile
     if cache.build() != request.build:
         where = f"worker on {socket.gethostname()}"
         raise TapeError(errno.EPROTO, f"{where}: its pagetape is another version or build")
-    archive, above = open_store(request.archive), Path(tempfile.gettempdir())
+    archive = open_store(request.archive)
     with (
-        temporary.temporary(above, "pagetape-sweep-") as directory,
+        temporary.scratch("sweep") as directory,
         isolated.Process() as process,
     ):
         player = sweep.Player(process, directory, jobs)

@@ -10,7 +10,6 @@ same time, on any machine, also on the same day: see Day.commit().
 from __future__ import annotations
 
 import errno
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from pagetape.asking import archived
 from pagetape.indexing import manifest, tape_rows
 from pagetape.indexing.manifest import Manifest, Segment
 from pagetape.schemas.tape import Tape, TapeError
+from pagetape.tapes import temporary
 
 GRACE_S = 3600.0  # how long a reader, or a compactor before its commit, may take
 _BATCH = 500  # tapes of a new segment: what a killed compactor reads again
@@ -145,9 +145,9 @@ class _Day:
         """A new segment: the rows of these tapes. A tape that is gone has none."""
         rows: dict[str, list[pa.Table]] = {name: [] for name in archived.tables()}
         aggregates, nr = tape_rows.Aggregates(), 0
-        with tempfile.TemporaryDirectory(prefix="pagetape-compact-") as place:
+        with temporary.scratch("compact") as place:
             for one in batch:
-                found = self._rows(one, aggregates, Path(place))
+                found = self._rows(one, aggregates, place)
                 if found is not None:
                     for name, some in found.items():
                         numbered = [{"number": nr} | row for row in some]

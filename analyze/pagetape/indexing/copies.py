@@ -5,14 +5,13 @@ is read in place."""
 import contextlib
 import errno
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
 
 from pagetape.archive.store import Object, Store, StoreError
-from pagetape.tapes import cache
+from pagetape.tapes import cache, temporary
 
 MOST = 10 << 30  # bytes of all copies; the ones that were used last stay
 _AT_ONCE = 4  # objects that are fetched at the same time
@@ -25,7 +24,8 @@ class Copies:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._kept = cache.directory("archive")
-        self._own = None if self._kept else tempfile.TemporaryDirectory(prefix="pagetape-archive-")
+        self._own = contextlib.ExitStack()
+        self._above = self._kept or self._own.enter_context(temporary.scratch("archive"))
         self._used: set[Path] = set()
         self.fetched = 0  # objects
         self.bytes = 0  # of them
@@ -49,8 +49,9 @@ class Copies:
                 raise StoreError(errno.ENOENT, f"{path}: no such object")
             return path
         about = f"{self._store.url} {one.name} {one.etag}"
-        above = self._kept or Path(self._own.name if self._own else "")
-        path = above / blake2b(about.encode(), digest_size=8).hexdigest() / Path(one.name).name
+        path = (
+            self._above / blake2b(about.encode(), digest_size=8).hexdigest() / Path(one.name).name
+        )
         self._used.add(path)
         if not (path.is_file() and path.stat().st_size == one.size):
             path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -81,5 +82,4 @@ class Copies:
                 total -= size
 
     def close(self) -> None:
-        if self._own is not None:
-            self._own.cleanup()
+        self._own.close()

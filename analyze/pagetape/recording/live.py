@@ -11,7 +11,6 @@ event is in exactly one interval.
 import contextlib
 import platform
 import queue
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -28,6 +27,7 @@ from pagetape import _replay, procfs
 from pagetape.recording.eventsets import tracepoints
 from pagetape.recording.workload import Workload
 from pagetape.schemas import TABLES
+from pagetape.tapes import temporary
 from pagetape.tapes.loss import by_cpu
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ def intervals(every: float, which: str, workload: Workload) -> Generator[Interva
 
     events = list(dict.fromkeys(tracepoints(which) + tracepoints("cheap")))
     with contextlib.ExitStack() as stack:
-        spool = stack.enter_context(tempfile.TemporaryDirectory(prefix="pagetape."))
+        spool = str(stack.enter_context(temporary.scratch("top")))
         migratetypes = procfs.live().facts.get("migratetypes", ())
         recorder = Recorder(events, SpoolConfig(spool, _SPOOL), migratetypes, prompt=True)
         stack.callback(recorder.close)

@@ -9,14 +9,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pagetape.schemas.tape import TapeError
-from pagetape.tapes import regular
+from pagetape.tapes import regular, temporary
 
 _STDERR = 2  # its file descriptor
 GRACE_S = 5  # seconds for a command to end after the recording
@@ -56,7 +55,8 @@ class Workload:
         self.signal: int | None = None  # that ended it
         self.samples = b""  # that the command wrote, after finish()
         self.no_samples = ""  # or the reason why they cannot be read
-        self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self._room = contextlib.ExitStack()
+        self._samples: Path | None = None
         # Wakes wait(). A signal handler may use it at any time, unlike a lock.
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
 
@@ -93,8 +93,8 @@ class Workload:
         if self._on_second and not self._stopped:
             time.sleep(1 - time.monotonic() % 1)
         if self._argv and not self._stopped:
-            self._directory = tempfile.TemporaryDirectory(prefix="pagetape-samples-")
-            env = os.environ | {SAMPLES: f"{self._directory.name}/samples"}
+            self._samples = self._room.enter_context(temporary.scratch("samples")) / "samples"
+            env = os.environ | {SAMPLES: str(self._samples)}
             self._child = subprocess.Popen(self._argv, stdout=self._stdout, env=env)
             threading.Thread(target=self._watch, args=(self._child,), daemon=True).start()
         if self._duration is not None:
@@ -130,15 +130,15 @@ class Workload:
             self._take_samples()
 
     def _take_samples(self) -> None:
-        if self._directory is None:
+        if self._samples is None:
             return
         try:
-            self.samples = regular.read(Path(self._directory.name, "samples"), _SAMPLE_BYTES)
+            self.samples = regular.read(self._samples, _SAMPLE_BYTES)
         except TapeError as e:
             if e.errno != errno.ENOENT:
                 self.no_samples = str(e.strerror)
-        self._directory.cleanup()
-        self._directory = None
+        self._room.close()
+        self._samples = None
 
     def _end(self, child: subprocess.Popen[bytes]) -> int:
         status = child.poll()

@@ -14,10 +14,12 @@ import os
 import re
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 _NAME = re.compile(r".*[0-9a-f]{8}\.part")
+_COMMANDS = "pagetape-"  # prefix of scratch()
 
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
@@ -98,6 +100,16 @@ def temporary(directory: Path, prefix: str, *, file_mode: int | None = None) -> 
     remove_leftovers(directory, prefix)
     with contextlib.ExitStack() as at_end:
         yield _made(directory, prefix, file_mode, at_end)
+
+
+@contextlib.contextmanager
+def scratch(what: str, *, file_mode: int | None = None) -> Iterator[Path]:
+    """temporary() in the system's directory for such files. It removes what killed commands of this
+    user left there, whatever they were."""
+    above = Path(tempfile.gettempdir())
+    remove_leftovers(above, _COMMANDS)
+    with contextlib.ExitStack() as at_end:
+        yield _made(above, f"{_COMMANDS}{what}-", file_mode, at_end)
 
 
 def _made(
