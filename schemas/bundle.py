@@ -4,7 +4,8 @@ they are schema for the most part; the others are stored, for their rows are com
 
 Any zip program unpacks it into a directory of Arrow files, which is a tape as well. `event.arrow`
 is the last entry: an archive that was cut off has all other tables whole, and the first events.
-A reader needs no directory at the end: the header before each entry has its size.
+A reader needs no directory at the end: the header before each entry has its size. Without that
+directory the archive is cut off: has_end().
 """
 
 import contextlib
@@ -24,7 +25,10 @@ from pagetape.schemas.table_file import Section, TableError, TableFile
 
 SUFFIX = ".arrow"
 _HEADER = struct.Struct("<4s5H3I2H")  # a local file header: APPNOTE.TXT 4.3.7
-_MARK, _END_MARKS = b"PK\3\4", (b"PK\1\2", b"PK\6\6", b"PK\5\6")
+_MARK, _LAST_MARK = b"PK\3\4", b"PK\5\6"
+_END_MARKS = (b"PK\1\2", b"PK\6\6", _LAST_MARK)
+_END = struct.Struct("<4s16xH")  # the last record, before its comment: 4.3.16
+_COMMENT = 0xFFFF  # most bytes of the comment
 _BATCH_ROWS = 1 << 17  # of a table that is not in groups
 _SMALL = 1 << 16  # bytes of an entry that is deflated
 _LARGE = 0xFFFFFFFF  # the size is in the extra field 1
@@ -84,6 +88,18 @@ def sections(path: Path) -> dict[str, Section]:
                 found[name] = Section(real, at, there, whole if small else None, known)
             at = min(at + size, end)  # a size may be anything
     return found
+
+
+def has_end(path: Path) -> bool:
+    """Whether the file ends as an archive does: nothing behind its entries was cut off."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - _END.size - _COMMENT, 0))
+        tail = file.read()
+    at = tail.rfind(_LAST_MARK)
+    if not 0 <= at <= len(tail) - _END.size:
+        return False
+    return at + _END.size + int(_END.unpack_from(tail, at)[1]) == len(tail)
 
 
 def _merged(file: TableFile, name: str) -> bytes | None:

@@ -361,11 +361,13 @@ class Tape:
 
     def is_cut(self, name: str) -> bool:
         """Whether the file of a table has no end: the recorder was killed, or the file was cut
-        since. False for an absent table."""
+        since. Of a tape in one file, `event` is cut if anything behind it is. False for an absent
+        table."""
         if name not in self.tables:
             return False
         with self._opened(name) as file:
-            return file.torn
+            last = name == "event" and not self.path.is_dir()
+            return file.torn or (last and not bundle.has_end(self.path))
 
     @property
     def bytes(self) -> int:

@@ -317,6 +317,9 @@ def test_a_file_with_more_than_tables_in_it_stays_here(
     for bad, why in {more: "holds other files too, such as secrets.txt", cut: "at its end"}.items():
         said = pagetape("archive", bad, tmp_path / "fleet")
         assert (said.status, said.err.count("\n")) == (1, 1) and why in said.err
+    assert pagetape("report", "loss", cut, "--json").json["lost"] is None
+    assert pagetape("import", cut, "-o", tmp_path / "kept.tape").status == 0
+    assert Tape(tmp_path / "kept.tape").table("event").equals(Tape(file).table("event"))
 
 
 @pytest.mark.parametrize("url", ["s3://", "ftp://a/b", "gs:///x", "-"])

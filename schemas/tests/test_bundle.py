@@ -177,6 +177,22 @@ def test_a_cut_keeps_all_small_tables_and_the_first_events(path: Path) -> None:
     assert set(found) == {70_000, 65_536, 0}
 
 
+def test_a_cut_behind_the_events_is_noticed_and_loses_no_row(path: Path) -> None:
+    data = path.read_bytes()
+    whole = Tape(path).table("event")
+    for end in range(data.index(b"PK\1\2"), len(data)):
+        path.write_bytes(data[:end])
+        cut = Tape(path)
+        assert cut.cut_off == ("event",) and not cut.complete, end
+    assert cut.table("event").equals(whole)
+
+
+def test_a_comment_of_a_zip_program_is_no_cut(path: Path) -> None:
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.comment = b"of web1"
+    assert Tape(path).complete
+
+
 def test_every_cut_is_read_or_refused_in_one_line(path: Path) -> None:
     data = path.read_bytes()
     for size in (*range(0, 5000, 61), *range(len(data) - 900, len(data), 37)):

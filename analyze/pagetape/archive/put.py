@@ -37,7 +37,11 @@ def check_finished(tape: Tape) -> None:
         next_step = f"pagetape import {tape.path} -o NEW.tape makes a finished one"
         raise TapeError(errno.EINVAL, f"{tape.path}: is unfinished; {next_step}")
     if not tape.complete:
-        raise TapeError(errno.EINVAL, f"{tape.path}: is unfinished: its recorder was killed")
+        why = "is unfinished: its recorder was killed"
+        if tape.path.is_file():
+            keep = f"pagetape import {tape.path} -o NEW.tape keeps what can be read"
+            why = f"is cut off at its end; {keep}"
+        raise TapeError(errno.EINVAL, f"{tape.path}: {why}")
 
 
 def check_whole(tape: Tape) -> None:
