@@ -337,8 +337,17 @@ def test_an_archive_of_parquet_is_refused_by_every_command(
     old = fleet / "lost/host=none/date=2026-11-21/boot-01234567-1-0-0123456789abcdef.parquet"
     old.parent.mkdir(parents=True)
     old.write_bytes(b"PAR1")
-    for words in (("archive", file), ("ship", tmp_path), ("verify",), ("prune",)):
-        said = pagetape(*words, fleet)
+    policy = ("--policy", "nofragment:mode=always")
+    for words in (
+        ("archive", file, fleet),
+        ("ship", tmp_path, fleet),
+        *((name, fleet) for name in ("verify", "prune", "compact", "info")),
+        ("report", "loss", fleet),
+        ("sql", fleet, "SELECT 1"),
+        ("html", fleet, "-o", tmp_path / "page.html"),
+        ("sweep", fleet, *policy, "-o", tmp_path / "results"),
+    ):
+        said = pagetape(*words)
         assert (said.status, said.out, said.err.count("\n")) == (1, "", 1)
         assert f"{fleet}: an archive of Parquet files" in said.err
     assert [path for path in fleet.rglob("*") if path.is_file()] == [old]

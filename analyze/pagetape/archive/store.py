@@ -76,8 +76,9 @@ def directory_of(text: str) -> Path:
 
 
 def is_archive(text: str) -> bool:
-    """Whether a word is the place of an archive: a URL, or a directory with tapes as objects."""
-    return is_url(text) or (Path(text) / names.TAPES).is_dir()
+    """Whether a word is the place of an archive: a URL, or a directory with tapes as objects, or
+    with Parquet files, which open_store() refuses."""
+    return is_url(text) or (Path(text) / names.TAPES).is_dir() or _is_parquet(Path(text))
 
 
 def open_store(url: str | Path, *, create: bool = False) -> Store:
@@ -112,17 +113,16 @@ def _open_directory(text: str, root: Path, create: bool) -> Store:
         raise StoreError(errno.ENOENT, f"{text}: {why}")
     if is_tape(root):
         raise StoreError(errno.EEXIST, f"{text}: is a tape, not an archive")
-    _refuse_parquet(text, root)
+    if _is_parquet(root):
+        why = "an archive of Parquet files, as pagetape wrote them until November 2026"
+        step = "archive its tapes into a new directory; DuckDB and others read the Parquet"
+        raise StoreError(errno.EPROTO, f"{text}: {why}: {step}")
     return Store(text.rstrip("/") or "/", LocalStore(root.resolve()), root.resolve())
 
 
-def _refuse_parquet(text: str, root: Path) -> None:
-    """Raise StoreError for an archive of a pagetape before this one: Parquet of each table."""
-    for table in TABLES:
-        if next((root / table).glob("host=*/date=*/*.parquet"), None):
-            why = "an archive of Parquet files, as pagetape wrote them until November 2026"
-            step = "archive its tapes into a new directory; DuckDB and others read the Parquet"
-            raise StoreError(errno.EPROTO, f"{text}: {why}: {step}")
+def _is_parquet(root: Path) -> bool:
+    """Whether it is an archive of a pagetape before this one: Parquet of each table."""
+    return any(any((root / table).glob("host=*/date=*/*.parquet")) for table in TABLES)
 
 
 def _bucket(text: str) -> ObjectStore:
