@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The compactor: killed anywhere, beside others, after removals; the index is the same."""
 
+import os
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,8 @@ import archives
 import pytest
 from archives import allocs, fallbacks, made
 
-from pagetape.archive import names
+from pagetape.archive import listing, names, put
+from pagetape.archive.policy import Policy
 from pagetape.archive.store import Object, Put, Store
 from pagetape.asking import archived
 from pagetape.indexing import compact, manifest, tape_rows
@@ -270,6 +273,93 @@ def test_a_damaged_file_is_one_line(tapes: list[Path], tmp_path: Path, pagetape:
     assert "pagetape compact" in said.err and "--rebuild" in said.err
 
 
+LATER = datetime(2026, 12, 10, tzinfo=UTC)  # DAY is over, for ten days
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[datetime], None]:
+    """Sets the clock of compactors and of those that put tapes."""
+
+    def at(moment: datetime) -> None:
+        class Fixed(datetime):
+            @classmethod
+            def now(cls, tz: Any = None) -> datetime:  # type: ignore[override]
+                return moment.astimezone(tz)
+
+        for module in (compact, listing):
+            monkeypatch.setattr(module, "datetime", Fixed)
+
+    at(LATER)
+    return at
+
+
+Clock = Callable[[datetime], None]
+
+
+def closed(store: Store, shard: str | None = None) -> None:
+    Compactor(store, shard, closes=True).run(DAY)
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_a_day_that_is_over_is_listed_again_when_it_is_twice_as_old(
+    tapes: list[Path], tmp_path: Path, clock: Clock
+) -> None:
+    store = archives.archived(tmp_path / "fleet", tapes)
+    assert compact.due(store) == ([DAY], 0)
+    closed(store)
+    assert compact.due(store) == ([], 1)
+    clock(LATER + timedelta(days=9))
+    assert compact.due(store) == ([], 1)
+    clock(LATER + timedelta(days=11))
+    assert compact.due(store) == ([DAY], 0)
+
+
+@pytest.mark.usefixtures("small_batches", "clock")
+def test_a_late_tape_makes_its_day_due(tapes: list[Path], tmp_path: Path, clock: Clock) -> None:
+    store = archives.archived(tmp_path / "fleet", tapes[1:])
+    closed(store)
+    clock(LATER + timedelta(days=3))
+    assert compact.due(store) == ([], 1)
+    put.put(tapes[0], store, Policy())
+    assert compact.due(store) == ([DAY], 0)
+    closed(store)
+    assert len(rows(store)[archived.source("tape")]) == len(tapes)
+    clock(LATER + timedelta(days=6))
+    assert compact.due(store) == ([DAY], 0)  # clocks may differ by a day
+    closed(store)
+    assert compact.due(store) == ([], 1)
+
+
+@pytest.mark.usefixtures("small_batches", "clock")
+def test_pruned_tapes_make_their_day_due(tapes: list[Path], tmp_path: Path) -> None:
+    store = archives.archived(tmp_path / "fleet", tapes)
+    closed(store)
+    marks = listing.tapes(store, DAY)
+    listing.put_mark(store, DAY, LATER, [named.identity for named, _ in marks][:1])
+    os.utime(next((tmp_path / "fleet/pruned").rglob("*.json")), (LATER.timestamp(),) * 2)
+    assert compact.due(store) == ([DAY], 0)
+
+
+@pytest.mark.usefixtures("small_batches", "clock")
+def test_the_list_of_a_shard_is_no_list_of_the_others(tapes: list[Path], tmp_path: Path) -> None:
+    store = archives.archived(tmp_path / "fleet", tapes)
+    closed(store, "ab")
+    assert compact.due(store, "ab") == ([], 1)
+    assert compact.due(store, "cd") == ([DAY], 0) == compact.due(store)
+    closed(store)
+    assert compact.due(store, "cd") == ([], 1)
+
+
+def test_a_day_that_is_not_over_is_always_due(
+    tapes: list[Path], tmp_path: Path, clock: Clock
+) -> None:
+    store = archives.archived(tmp_path / "fleet", tapes)
+    clock(datetime(2026, 11, 30, tzinfo=UTC))
+    closed(store)
+    assert compact.due(store) == ([DAY], 0)
+    assert not manifest.latest(store, DAY).listed
+
+
 def test_the_command_says_what_it_did(tapes: list[Path], tmp_path: Path, pagetape: Run) -> None:
     store = archives.archived(tmp_path / "fleet", tapes)
     store.put_new(f"v1/date={DAY}/shard=ab/ab{'0' * 30}.tape", b"PK\3\4 torn")
@@ -290,3 +380,14 @@ def test_the_command_says_what_it_did(tapes: list[Path], tmp_path: Path, pagetap
     assert (said.status, said.err.count("\n")) == (1, 1)
     none.mkdir()
     assert "no tapes in this archive" in pagetape("compact", none).out
+
+
+def test_the_command_lists_what_may_have_changed(
+    tapes: list[Path], tmp_path: Path, pagetape: Run, clock: Clock
+) -> None:
+    store = archives.archived(tmp_path / "fleet", tapes)
+    assert len(pagetape("compact", store.root, "--json").json["days"]) == 1
+    clock(LATER + timedelta(days=3))
+    said = pagetape("compact", store.root)
+    assert said.out == "1 day unchanged since listed (--all lists each)\n"
+    assert len(pagetape("compact", store.root, "--all", "--json").json["days"]) == 1

@@ -19,7 +19,7 @@ import pytest
 import s3_server
 import shipping
 
-from pagetape.archive import listing, pull, ship
+from pagetape.archive import listing, names, pull, ship
 from pagetape.archive.policy import Policy
 from pagetape.archive.ship import Limits, Shipper
 from pagetape.archive.store import Store, StoreError, open_store
@@ -83,7 +83,7 @@ def test_shippers_that_are_killed_archive_each_tape_once(
     assert found["killed in mid-run"] == 12 and found["looks of the reader"] > 3
     assert server.proxy.failed > 0
     store = open_store(f"s3://{s3_server.BUCKET}/fire")
-    assert len(list(store.list())) == 12
+    assert len(list(store.list(names.TAPES))) == 12
     for _, one in listing.tapes(store):
         sizes = {path.stat().st_size for path in made.iterdir()}
         assert one.size in sizes

@@ -7,12 +7,18 @@ A bucket may hold any other object. Those below v1/ are left out, and one line c
 
 prune puts such a mark first: from then on its tapes are in no listing, so that an index drops them.
 Their objects are removed later, when nobody reads them any more.
+
+    late/v1/2026-12-01/date=2026-11-20    on that day, tapes of that older day were put
+
+A tape that comes after its day leaves such a mark before it is put, so that a compactor need not
+list each old day.
 """
 
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from secrets import token_hex
 
 from pagetape import answer, console
@@ -21,6 +27,8 @@ from pagetape.archive.names import Named
 from pagetape.archive.store import Object, Store, StoreError
 
 _MARKS = f"pruned/{names.TAPES}"
+_LATE = f"late/{names.TAPES}"
+_ON_TIME = timedelta(days=1)  # after its day; clocks differ
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,31 @@ def marks(store: Store, date: str | None = None) -> list[Mark]:
         except StoreError:  # another prune is ready with it
             if store.head(one.name) is not None:
                 raise
+    return found
+
+
+@lru_cache(maxsize=64)
+def _mark_late(store: Store, of: str, today: date) -> None:
+    store.put_new(f"{_LATE}/{today}/date={of}", b"")
+
+
+def mark_late(store: Store, of: str) -> None:
+    """Say that a tape of a day is about to be put, if that day is over."""
+    today = datetime.now(UTC).date()
+    if of != names.UNKNOWN and date.fromisoformat(of) + _ON_TIME < today:
+        _mark_late(store, of, today)
+
+
+def touched(store: Store) -> dict[str, str]:
+    """The last day on which each day's tapes became more, by a late one, or fewer, by prune; of
+    days that marks name."""
+    found: dict[str, str] = {}
+    for one in (*store.list(_LATE), *store.list(_MARKS)):
+        first, _, rest = one.name.partition("/date=")
+        day = rest.partition("/")[0]
+        at = first.removeprefix(f"{_LATE}/")
+        at = str(one.modified.astimezone(UTC).date()) if at == _MARKS else at
+        found[day] = max(found.get(day, ""), at)
     return found
 
 

@@ -90,6 +90,11 @@ def object_name(tape: Tape) -> str:
     return f"{TAPES}/date={_date(tape.facts)}/shard={identity[:2]}/{identity}.tape"
 
 
+def date_of(name: str) -> str:
+    """The date of a name that object_name() made."""
+    return name.split("/")[1].removeprefix("date=")
+
+
 def parse(name: str) -> Named | None:
     """The parts of a tape's name; None for any other name."""
     found = _NAME.fullmatch(name)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pagetape.archive import names
+from pagetape.archive import listing, names
 from pagetape.archive.policy import Policy
 from pagetape.archive.store import Put, Store, StoreError
 from pagetape.schemas import TABLES, bundle
@@ -89,6 +89,7 @@ def put(
     policy.check(tape)
     name = names.object_name(tape)
     with _in_one_file(tape) as file:
+        listing.mark_late(store, names.date_of(name))
         found, size = store.put_new(name, file, before), file.stat().st_size
     if found is Put.OTHER:
         why = f"{store.url} has this recording with other contents, which stay: {name}"

@@ -16,8 +16,10 @@ from pagetape.commands import options
     "days",
     multiple=True,
     metavar="DATE",
-    help="Only this day, as 2026-11-29; may be repeated.  [default: every day of the archive]",
+    help="Only this day, as 2026-11-29; may be repeated.  [default: every day that may have"
+    " changed]",
 )
+@click.option("--all", "every", is_flag=True, help="List the tapes of every day.")
 @click.option(
     "--shard",
     metavar="HH",
@@ -27,7 +29,7 @@ from pagetape.commands import options
 @click.option("--rebuild", is_flag=True, help="Read every tape again, also those in the index.")
 @options.json
 def command(
-    url: str, days: tuple[str, ...], shard: str | None, rebuild: bool, as_json: bool
+    url: str, days: tuple[str, ...], every: bool, shard: str | None, rebuild: bool, as_json: bool
 ) -> None:
     """Bring the index and the aggregates of an archive up to its tapes.
 
@@ -39,6 +41,10 @@ def command(
     removed, --rebuild makes it anew. A killed command loses the tapes that it has read since the
     last 500. Several commands may run at the same time, also on one day. Tapes that were removed
     from the archive drop out. Files of older generations are removed after an hour.
+
+    The command lists the tapes of the last days, and of older days to which tapes came late or
+    whose tapes were pruned. Any other day is listed again when it is twice as old as at its last
+    list. --all lists every day.
 
     A tape that cannot be read is in the index with the reason, in the column `problem` of
     fleet_tape; `pagetape report fleet.coverage` counts such tapes.
@@ -58,20 +64,32 @@ def command(
         if not compact.is_date(day):
             raise click.UsageError(f"--date '{day}' is not a day, as 2026-11-29")
     store = open_store(url)
-    wanted = list(dict.fromkeys(days)) or compact.dates(store)
+    wanted, unchanged = list(dict.fromkeys(days)), 0
+    if not wanted and (every or rebuild):
+        wanted = compact.dates(store)
+    elif not wanted:
+        wanted, unchanged = compact.due(store, shard)
     found = []
     for nr, day in enumerate(wanted):
         with console.progress(f"{day} ({nr + 1} of {len(wanted)} days)") as show:
-            compactor = compact.Compactor(store, shard, rebuild, show)
+            compactor = compact.Compactor(store, shard, rebuild, show, closes=True)
             found.append(compactor.run(day))
         for problem in found[-1].unreadable:
             console.report(f"{problem}: in the index without its rows")
     if as_json:
-        answer.emit({"archive": url, "days": [asdict(one) for one in found]})
+        days_done = [asdict(one) for one in found]
+        answer.emit({"archive": url, "days": days_done, "unchanged": unchanged})
         return
     heads = ("date", "generation", "tapes", "added", "removed", "unreadable")
     rows = [
         (day.date, day.generation, day.tapes, day.added, day.removed, len(day.unreadable))
         for day in found
     ]
-    answer.say(answer.table(heads, rows) if rows else f"{url}: no tapes in this archive")
+    if rows:
+        answer.say(answer.table(heads, rows))
+    elif not unchanged:
+        answer.say_line(f"{url}: no tapes in this archive")
+    if unchanged:
+        answer.say_line(
+            f"{answer.amount(unchanged, 'day')} unchanged since listed (--all lists each)"
+        )

@@ -5,6 +5,9 @@ It lists the tapes of a day, reads those that the last generation lacks, writes 
 segment, and puts the next generation. Tapes that were removed since drop out. A killed compactor
 leaves at most files that no generation names; they are removed later. Compactors may run at the
 same time, on any machine, also on the same day: see Day.commit().
+
+A day that is over, and whose tapes were listed since, is listed again only if a mark of
+archive/listing.py names it, or if it has become twice as old: see due().
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from secrets import token_hex
@@ -34,6 +38,9 @@ _BATCH = 500  # tapes of a new segment: what a killed compactor reads again
 _SEGMENTS = 8  # of a day; more are merged
 _LARGE = 50_000  # tapes of a segment that is merged no more
 _ATTEMPTS = 20  # at a day on which other compactors work
+_AT_ONCE = 8  # manifests that are read at the same time
+_OPEN = timedelta(days=3)  # from the begin of a day: until then tapes come without a mark
+_SLACK = timedelta(days=1)  # between the clocks of machines
 
 _Mark = tuple[str | None, int]  # etag and size of an object
 
@@ -43,6 +50,7 @@ class Compacted:
     """What a compactor did for one day."""
 
     date: str
+    listed_at: str = ""  # UTC: it knows the tapes that were there then
     generation: int = 0
     tapes: int = 0  # in the index
     added: int = 0
@@ -70,6 +78,40 @@ def is_shard(text: str) -> bool:
     return names.parse(f"{names.prefix(names.UNKNOWN, text)}/{text}{'0' * 30}.tape") is not None
 
 
+def due(store: Store, shard: str | None = None) -> tuple[list[str], int]:
+    """The days that are not over, or whose tapes may have changed since they were listed; and the
+    number of the others."""
+    days, known = dates(store), manifest.generations(store)
+    touched, now = listing.touched(store), datetime.now(UTC)
+
+    def newest(day: str) -> Manifest:
+        try:
+            return manifest.read(store, day, max(known[day]))
+        except StoreError:  # the day's own run says it
+            return Manifest(day, 0, ())
+
+    over = [day for day in days if day in known and _is_over(day, now)]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        manifests = {one.date: one for one in pool.map(newest, over)}
+
+    def may_differ(day: str) -> bool:
+        listed = manifests[day].listed if day in manifests else {}
+        try:
+            at = max(datetime.fromisoformat(listed[one]) for one in ("", shard) if one in listed)
+        except ValueError:  # never, or damaged
+            return True
+        end = datetime.fromisoformat(day).replace(tzinfo=UTC) + timedelta(days=1)
+        since = datetime.fromisoformat(touched.get(day, "0001-01-02")).replace(tzinfo=UTC)
+        return since + _SLACK >= at - _SLACK or now - end >= 2 * (at - end)
+
+    found = [day for day in days if may_differ(day)]
+    return found, len(days) - len(found)
+
+
+def _is_over(day: str, now: datetime) -> bool:
+    return day != names.UNKNOWN and datetime.fromisoformat(f"{day}T00:00Z") + _OPEN <= now
+
+
 @dataclass
 class Compactor:
     """Brings days of one archive up to date."""
@@ -79,6 +121,7 @@ class Compactor:
     rebuild: bool = False  # read every tape again
     progress: Callable[[float], None] = lambda _: None  # share of a day's new tapes
     grace_s: float = GRACE_S
+    closes: bool = False  # note in the index when a day that is over was listed: due()
 
     def run(self, date: str) -> Compacted:
         """Bring the index of a day up to its tapes; raises StoreError."""
@@ -89,9 +132,32 @@ class Compactor:
             except _Lost:
                 continue
             day.clean()
+            self._close(day.done)
             return day.done
         why = "other compactors of this day came first, again and again; one per day and shard"
         raise StoreError(errno.EAGAIN, f"{self.store.url}: {date}: {why}")
+
+    def _close(self, done: Compacted) -> None:
+        """Note in the index of a day that is over when its tapes were listed."""
+        if not self.closes or not _is_over(done.date, datetime.fromisoformat(done.listed_at)):
+            return
+        for _ in range(_ATTEMPTS):
+            now = manifest.latest(self.store, done.date)
+            others = {} if self.shard is None else now.listed
+            listed = {**others, self.shard or "": done.listed_at}
+            following = replace(now, generation=now.generation + 1, listed=listed)
+            if manifest.put(self.store, following, _about()):
+                done.generation = following.generation
+                return
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _about() -> dict[str, str]:
+    """What makes a generation unlike those of other compactors."""
+    return {"by": token_hex(8), "made": _now()}
 
 
 class _Day:
@@ -122,6 +188,7 @@ class _Day:
 
     def _listed(self) -> dict[str, Object]:
         """The tapes of the day, by identity."""
+        self.done.listed_at = _now()
         found = listing.tapes(self._store, self._date, self._by.shard)
         return {named.identity: one for named, one in found}
 
@@ -249,12 +316,13 @@ class _Day:
         generation. Its segments stay, and this one puts the next but one. Raises _Lost if it
         changed the same segments or put some of the same tapes.
         """
-        began = self._now
-        about = {"by": token_hex(8), "made": datetime.now(UTC).isoformat(timespec="seconds")}
+        began, about = self._now, _about()
         new = [segment for segment in new if segment.tapes]
         while True:
             kept = tuple(s for s in self._now.segments if s.identity not in old)
-            following = Manifest(self._date, self._now.generation + 1, (*kept, *new))
+            following = replace(
+                self._now, generation=self._now.generation + 1, segments=(*kept, *new)
+            )
             if len(self._now.segments) - len(kept) < len(old):
                 raise _Lost
             others = [s for s in self._now.segments if s not in began.segments]

@@ -15,8 +15,8 @@ from __future__ import annotations
 import errno
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pagetape.archive.store import Object, Put, Store, StoreError
@@ -43,6 +43,8 @@ class Manifest:
     date: str
     generation: int
     segments: tuple[Segment, ...]
+    # When a compactor listed the tapes of the day, which was over: ISO, UTC; by shard, "" for all.
+    listed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def tapes(self) -> int:
@@ -95,10 +97,11 @@ def read(store: Store, date: str, generation: int) -> Manifest:
             Segment(str(one["identity"]), int(one["tapes"]), dict(one["files"]))
             for one in known["segments"]
         )
-    except (ValueError, KeyError, TypeError) as e:
+        listed = {str(shard): str(at) for shard, at in known.get("listed", {}).items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
         again = f"pagetape compact {store.url} --date {date} --rebuild"
         raise StoreError(errno.EBADMSG, f"{where}: damaged; {again}") from e
-    return Manifest(date, generation, segments)
+    return Manifest(date, generation, segments, listed)
 
 
 def latest(store: Store, date: str, *, anew: bool = False) -> Manifest:
