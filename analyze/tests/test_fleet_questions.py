@@ -284,13 +284,16 @@ def test_sql_has_the_index_and_fetches_tapes_only_for_their_tables(
 def test_trend_and_thp_count_hosts(fleet: Store, pagetape: Run) -> None:
     only = ["--where", "host IN ('a', 'b', 'c', 'd')", "--json"]
     rows = pagetape("report", "fleet.trend", fleet.root, *only).json["rows"]
-    mixing = {row["date"]: row for row in rows if row["metric"] == "mixing"}
+    claims, steals = (
+        {row["date"]: row["total"] for row in rows if row["metric"] == f"fallbacks {kind}"}
+        for kind in ("claim", "steal")
+    )
     every = {row["date"]: row for row in rows if row["metric"] == "fallbacks"}
     assert (every["2026-11-28"]["total"], every["2026-11-28"]["per_hour"]) == (6, 6)
     day = every["2026-11-29"]  # hosts a (quiet), b and c; d did not record fallbacks
     assert (day["hosts"], day["total"], day["p50"]) == (3, 5, 0)
     assert day["p90"] == pytest.approx(percentile([0, 30, 0], 0.9))
-    assert (mixing["2026-11-28"]["total"], mixing["2026-11-29"]["total"]) == (6, 0)
+    assert (claims["2026-11-28"] + steals["2026-11-28"], steals["2026-11-29"]) == (6, 0)
     rows = pagetape("report", "fleet.thp", fleet.root, *only).json["rows"]
     new = {row["kernel"]: row for row in rows}["6.18.1"]
     assert (new["requests"], new["served"], new["served_percent"]) == (4, 3, 75)
