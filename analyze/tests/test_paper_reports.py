@@ -110,24 +110,29 @@ def test_events_and_counters_agree(pagetape: Run) -> None:
 
 def test_percentiles_are_means_over_the_intervals(tmp_path: Path, pagetape: Run) -> None:
     path = tmp_path / "latency.tape"
-    rows = [("read", 1, 100, 0), ("read", 2, 300, 0), ("read", 12, 1000, 0)]
-    rows += [("fault", 3, 90, 3), ("fault", 4, 10, 1), ("fault", 5, 20, 1)]
+    rows = [("read", 1, 100, 0, None), ("read", 2, 300, 0, None), ("read", 12, 1000, 0, None)]
+    rows += [("fault", 3, 90, 3, 9), ("fault", 4, 10, 1, 0), ("fault", 5, 20, 1, 0)]
     with Writer(path, FACTS) as tape:
         tape.rows(
             "sample_latency",
             [
-                {"name": name, "ts": s * 10**9, "ns": us * 1000, "flags": flags}
-                for name, s, us, flags in rows
+                {
+                    "name": name,
+                    "ts": s * 10**9,
+                    "ns": us * 1000,
+                    "flags": flags,
+                    "page_order": order,
+                }
+                for name, s, us, flags, order in rows
             ],
         )
-    found = {r["name"]: r for r in pagetape("report", "load.summary", path, "--json").json["rows"]}
-    read = found["read"]
-    assert (read["nr"], read["min_us"], read["max_us"]) == (3, 100, 1000)
-    assert read["p50_us"] == (200 + 1000) / 2  # of two intervals of 10 s
+    rows = pagetape("report", "load.latency", path, "--json").json["rows"]
+    found = {(row["name"], row["page_order"]): row for row in rows}
+    read = found["read", None]
+    assert (read["nr"], read["min_us"], read["max_us"], read["p50_us"]) == (3, 100, 1000, 300)
+    assert read["mean_p50_us"] == (200 + 1000) / 2  # of two intervals of 10 s
     assert read["best50_us"] == 200 and read["best99_us"] == 200
-    assert {name: row["nr"] for name, row in found.items() if name != "read"} == {
-        "base": 2,
-        "fault": 3,
-        "huge": 1,
-    }
-    assert found["base"]["mean_us"] == 15 and found["huge"]["mean_us"] == 90
+    orders = {order: row["nr"] for (name, order), row in found.items() if name == "fault"}
+    assert orders == {None: 3, 0: 2, 9: 1}
+    assert found["fault", 0]["mean_us"] == 15 and found["fault", 9]["mean_us"] == 90
+    assert found["fault", None]["huge_percent"] == 33.3
