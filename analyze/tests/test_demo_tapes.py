@@ -88,18 +88,16 @@ def test_rules_of_huge_pages_differ(pagetape: Run, tmp_path: Path) -> None:
     assert len(set(huge.values())) == len(modes), huge
 
 
-def test_stalls_stand_beside_the_published_ones(pagetape: Run, tmp_path: Path) -> None:
+def test_too_few_fallbacks_show_no_more_than_single_stalls(pagetape: Run, tmp_path: Path) -> None:
     out = tmp_path / "stall.tape"
     stack = ("fallback:kernel=4.20", "watermark_boost", "stall")
     specs = [word for policy in stack for word in ("--policy", policy)]
     made = ("replay", _DEMO / "lowzone.tape", *specs, "--ensemble", 0, "-o", out)
     assert "n too small" in pagetape(*made).out
     rows = pagetape("report", "boost.stalls", out, "--json").json["rows"]
-    assert [row["stalls"] for row in rows[:4]] == [2, 102, 12, 462]
-    assert {row["verdict"] for row in rows[:4]} == {"published"}
-    assert rows[4]["verdict"] == "n too small" and rows[4]["stall_ms"] is not None
-    assert rows[4]["movable"] < 10_000
-    (plain,) = pagetape("report", "boost.stalls", _DEMO / "lowzone.tape", "--json").json["rows"][4:]
+    assert rows[0]["verdict"] == "n too small" and rows[0]["stall_ms"] is not None
+    assert rows[0]["movable"] < 10_000
+    (plain,) = pagetape("report", "boost.stalls", _DEMO / "lowzone.tape", "--json").json["rows"]
     assert plain["verdict"] == "no policy"
 
 
