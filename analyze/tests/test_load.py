@@ -25,7 +25,7 @@ from pagetape.schemas.tape import Tape
 Run = Callable[..., Any]
 
 LOADS = ("fioscale", "simoop", "kbuild", "extfrag", "reserve", "seek")
-KILLS = int(os.environ.get("PAGETAPE_LOAD_KILLS", "1"))  # of each load; 20 take 4 minutes
+KILLS = int(os.environ.get("PAGETAPE_LOAD_KILLS", "1"))  # of each load; 20 take 8 minutes
 POOL = Path("/proc/sys/vm/nr_hugepages")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -209,7 +209,7 @@ def test_a_signal_ends_a_load_at_once(number: signal.Signals, tmp_path: Path) ->
 
 KILLED = [
     pytest.param(name, who, nr, marks=needs_root if name in ("reserve", "hugetlb") else ())
-    for name in ("fioscale", "kbuild", "reserve", "hugetlb")
+    for name in (*LOADS, "hugetlb")
     for who in ("supervisor", "child")
     for nr in range(KILLS)
 ]
