@@ -26,8 +26,8 @@
 --
 -- Success of huge pages is the share of the requests for a huge page that got one, by order: those
 -- of page faults, shared memory and khugepaged, which have the flags of GFP_TRANSHUGE_LIGHT. A fault
--- may ask more than once: on its own node and elsewhere, or for several orders. The model counts the
--- requests that it has a block for (table huge_request).
+-- that asks on its own node, then on all nodes, is one request; one that asks for several orders is
+-- one of each. The model counts the requests that it has a block for (table huge_request).
 --
 -- Events: whole
 --
@@ -278,7 +278,14 @@ stood AS (
 ),
 
 asked AS (
-    SELECT page_order, sum(events)::BIGINT AS asked, sum(events - without_page)::BIGINT AS got
+    SELECT
+        page_order,
+        sum(CASE
+            WHEN gfp_has(gfp_flags, 'THISNODE') AND gfp_has(gfp_flags, 'NORETRY') AND gfp_has(gfp_flags, 'DIRECT_RECLAIM')
+            THEN events - without_page
+            ELSE events
+        END)::BIGINT AS asked,
+        sum(events - without_page)::BIGINT AS got
     FROM counted
     WHERE kind = 'alloc'
       AND page_order > 0

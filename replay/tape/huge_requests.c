@@ -17,9 +17,16 @@ void huge_requests_count(struct huge_requests *h, int order, bool got)
 	h->of[order].got += got;
 }
 
+bool is_followed(uint32_t gfp_flags, bool got)
+{
+	const uint32_t first = GFP_THISNODE | GFP_NORETRY | GFP_DIRECT_RECLAIM;
+
+	return !got && (gfp_flags & first) == first;
+}
+
 void huge_requests_add(struct huge_requests *h, const struct waiting *e, bool got)
 {
-	if (is_huge_request(e))
+	if (is_huge_request(e) && !is_followed(e->gfp_flags, e->frame != NO_FRAME))
 		huge_requests_count(h, e->order, got);
 }
 

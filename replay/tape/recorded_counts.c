@@ -70,7 +70,8 @@ static void count_row(struct recorded_counts *c, const struct event_columns *e, 
 		return;
 	}
 	event_counts_add(&c->counts, e->kind[i], &now, order, has_page);
-	if (e->kind[i] == EVENT_KIND_ALLOC && is_for_huge_page(e, i, order))
+	if (e->kind[i] == EVENT_KIND_ALLOC && is_for_huge_page(e, i, order) &&
+	    !is_followed(e->gfp_flags[i], has_page))
 		huge_requests_count(&c->huge, order, has_page);
 }
 

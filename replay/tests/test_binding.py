@@ -317,6 +317,7 @@ def test_the_events_of_a_recording_are_counted_in_its_span(
 def test_the_requests_for_huge_pages_of_a_recording_are_counted() -> None:
     huge = sum(1 << GFP_BITS.index(bit) for bit in ("HIGHMEM", "COMP", "NOMEMALLOC"))
     less = 1 << GFP_BITS.index("COMP")
+    own = sum(1 << GFP_BITS.index(bit) for bit in ("THISNODE", "NORETRY", "DIRECT_RECLAIM"))
     rows = [
         event(1, "alloc", 512, 9) | {"gfp_flags": huge},
         event(2, "alloc", 0, 9) | {"gfp_flags": huge, "pfn": None},
@@ -324,9 +325,12 @@ def test_the_requests_for_huge_pages_of_a_recording_are_counted() -> None:
         event(4, "alloc", 512, 9) | {"gfp_flags": less},
         event(5, "alloc", 512, 9, mt=0) | {"gfp_flags": huge},
         event(6, "alloc", 512, 3) | {"gfp_flags": huge},
+        event(7, "alloc", 0, 9) | {"gfp_flags": huge | own, "pfn": None},  # event 8 is its second
+        event(8, "alloc", 0, 9) | {"gfp_flags": huge, "pfn": None},
+        event(9, "alloc", 512, 9) | {"gfp_flags": huge | own},
     ]
     found = recorded(rows, 0, 9, [])[1]["huge_request"]
-    assert [tuple(row.values()) for row in found] == [(3, 1, 1), (9, 2, 1)]
+    assert [tuple(row.values()) for row in found] == [(3, 1, 1), (9, 4, 2)]
 
 
 def test_an_order_that_no_kernel_has_is_not_counted() -> None:
