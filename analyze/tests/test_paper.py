@@ -182,6 +182,17 @@ def test_a_machine_without_normal_says_so_in_each_cell_of_patch_1(pagetape: Run)
     assert {row["recorded"] for row in rows} == {row["modelled"] for row in rows} == {lack}
 
 
+def test_patch_1_changes_nothing_on_such_a_machine(tmp_path: Path, pagetape: Run) -> None:
+    tapes = [tmp_path / "vanilla.tape", tmp_path / "lowzone.tape"]
+    stacks = ("nofragment:mode=off", "watermark_boost:factor=0"), ("v5:1",)
+    for out, stack in zip(tapes, stacks, strict=True):
+        specs = [w for policy in ("fallback:kernel=4.20", *stack) for w in ("--policy", policy)]
+        more = ("--reclaim", "R1", "--ensemble", 0, "-o", out)
+        assert pagetape("replay", PRESSURE, *specs, *more).status == 0
+    vanilla, lowzone = (Tape(out).table("event") for out in tapes)
+    assert vanilla.equals(lowzone)
+
+
 def test_the_columns_have_their_signs(pagetape: Run) -> None:
     found = pagetape(
         "paper", "nofragment", PRESSURE, "--ensemble", "8", "--table", "order 9", "--json"
