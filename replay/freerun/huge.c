@@ -126,27 +126,25 @@ static uint32_t make_try(struct model *m, const struct huge_try *try, struct req
 		return head;
 	zone_look_again(m, rq);
 	head = take_steps(m, try, rq, WMARK_MIN, &single);
-	for (int i = 0; i < try->rounds && head == NO_FRAME && !single; i++) {
-		if (!zone_reclaim_for(m, rq))
-			break;
-		head = take_steps(m, try, rq, WMARK_MIN, &single);
-	}
-	return head;
+	return head == NO_FRAME && try->turns ? zone_alloc_by_turns(m, rq) : head;
 }
 
 frame_nr huge_alloc(const struct huge *h, struct request *rq, int first, int end)
 {
 	struct model *m = h->m;
-	uint32_t gfp_flags = rq->gfp_flags & ~(uint32_t)GFP_LOCAL, head = NO_FRAME;
+	uint32_t gfp_flags = rq->gfp_flags, head = NO_FRAME;
 
 	if (!zone_preferred(m, rq))
 		return NO_FRAME;
+	/* Only the record's second try shows whether the fault itself has __GFP_NORETRY. */
+	if (gfp_flags & GFP_THISNODE)
+		gfp_flags &= ~(uint32_t)GFP_LOCAL;
 	for (int i = first; i < end && i < h->plan.nr_tries && head == NO_FRAME; i++) {
 		const struct huge_try *try = &h->plan.tries[i];
 
 		if (try->reclaimer && !(gfp_flags & GFP_DIRECT_RECLAIM))
 			break;
-		rq->gfp_flags = gfp_flags | (try->this_node ? GFP_LOCAL : 0);
+		rq->gfp_flags = gfp_flags | try->gfp_flags;
 		head = make_try(m, try, rq);
 		events_alloc(m->events, &m->now,
 			     head == NO_FRAME ? NO_PFN : (int64_t)frame_pfn(m, head), rq->order,
@@ -166,7 +164,7 @@ bool huge_may_have(const struct huge *h, const struct request *rq, int node)
 		for (int s = 0; s < try->nr_steps; s++)
 			if (!try->steps[s].single && class >= try->steps[s].reach.near &&
 			    class <= try->steps[s].reach.far &&
-			    (!try->this_node || node == rq->node))
+			    (!(try->gfp_flags & GFP_THISNODE) || node == rq->node))
 				return true;
 	}
 	return false;

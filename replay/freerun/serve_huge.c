@@ -83,7 +83,7 @@ void serve_try(struct serve *s, const struct waiting *e)
 		head = head == NO_FRAME ? recorded : head;
 	}
 	if (head == NO_FRAME)
-		head = huge_alloc(h, &rq, first ? 0 : nr_tries - 1, last ? nr_tries : 1);
+		head = huge_alloc(h, &rq, first ? 0 : nr_tries - 1, last ? nr_tries : nr_tries - 1);
 	fault->waits = !last;
 	huge_requests_add(&s->huge_requests, e, head != NO_FRAME);
 	if (head != NO_FRAME && fault->head == NO_FRAME && !got)

@@ -89,9 +89,9 @@ enum {
 struct huge_try {
 	struct huge_step steps[HUGE_STEPS_MOST];
 	int nr_steps;
-	bool this_node; /* __GFP_THISNODE */
-	bool reclaimer; /* only for requests that may reclaim */
-	int rounds;     /* of direct reclaim, with feedback */
+	uint32_t gfp_flags; /* added to the fault's own: __GFP_THISNODE, __GFP_NORETRY */
+	bool reclaimer;     /* only for requests that may reclaim */
+	bool turns;         /* with feedback, then reclaim and compaction as the flags say */
 };
 
 /* How a fault gets a huge page: see huge.h. */

@@ -198,10 +198,12 @@ frame_nr slow_path_alloc(struct model *m, struct request *rq, struct zonelist_sc
 	if (frame != NO_FRAME)
 		return frame;
 	counters->below_min += m->reclaim_ops || !rq->reclaimed;
-	if (m->reclaim_ops)
+	if (m->reclaim_ops) {
 		frame = slow_path_turns(m, rq, scan);
-	else if (rq->reclaimed)
+		counters->would_fail += frame == NO_FRAME && rq->gfp_flags & GFP_DIRECT_RECLAIM;
+	} else if (rq->reclaimed) {
 		frame = alloc_reclaimed(m, rq, scan);
+	}
 	if (frame == NO_FRAME)
 		frame = alloc_granted(m, rq, scan);
 	if (frame == NO_FRAME && rq->whole_first)

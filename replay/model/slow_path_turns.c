@@ -288,6 +288,5 @@ frame_nr slow_path_turns(struct model *m, struct request *rq, struct zonelist_sc
 			ops->wake_all(ops->self, scan->list, rq);
 		frame = scan_zones(m, rq, scan);
 	}
-	zone_counters(m, scan->preferred)->would_fail += frame == NO_FRAME;
 	return frame;
 }

@@ -6,6 +6,7 @@
 #include "policy_stack.h"
 #include "reclaim_ops.h"
 #include "slow_path.h"
+#include "slow_path_turns.h"
 #include "zonelist_scan.h"
 #include "watermark.h"
 #include "zonelist.h"
@@ -214,10 +215,22 @@ void zone_look_again(struct model *m, const struct request *rq)
 	slow_path_start(m, rq, zone_preferred(m, rq));
 }
 
-bool zone_reclaim_for(struct model *m, const struct request *rq)
+frame_nr zone_alloc_by_turns(struct model *m, struct request *rq)
 {
-	return m->reclaim_ops && rq->gfp_flags & GFP_DIRECT_RECLAIM &&
-	       m->reclaim_ops->direct(m->reclaim_ops->self, zonelist_of(m, rq), rq, rq->order);
+	struct zonelist_scan scan = {
+		.list = zonelist_of(m, rq),
+		.preferred = zone_preferred(m, rq),
+		.mark = WMARK_MIN,
+	};
+	frame_nr frame;
+
+	if (!m->reclaim_ops)
+		return NO_FRAME;
+	rq->flags = slow_path_rights(m, rq) | ALLOC_SLOW;
+	frame = slow_path_turns(m, rq, &scan);
+	if (frame != NO_FRAME)
+		hand_out(m, rq, scan.served, scan.preferred, frame);
+	return frame;
 }
 
 void zone_forget_old(struct model *m, frame_nr head, int order)

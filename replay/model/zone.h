@@ -91,8 +91,8 @@ bool zone_has_within(const struct model *m, const struct request *rq, struct rea
 		     int wmark);
 /* Count the entry of such a request into the slow path, and wake kswapd. */
 void zone_look_again(struct model *m, const struct request *rq);
-/* With feedback: one try of direct reclaim for a request. Returns whether it freed pages. */
-bool zone_reclaim_for(struct model *m, const struct request *rq);
+/* With feedback: the turns of such a request after its last pass (slow_path_turns.h). */
+frame_nr zone_alloc_by_turns(struct model *m, struct request *rq);
 
 /*
  * Count a used block in nr_live of its pageblock under this migratetype, until it is freed. The

@@ -5,6 +5,7 @@
  */
 #include "check.h"
 #include "freerun/huge.h"
+#include "model/reclaim_ops.h"
 #include "serve_world.h"
 
 #include <string.h>
@@ -259,6 +260,73 @@ TEST(both_tries_of_the_record_are_one_fault)
 	check(count(&w, thp_swallowed) == 0);
 	world_free_page(&w, NODE_PAGES, ORDER);
 	check(count(&w, free_pages) == PAGES);
+}
+
+/* Reclaim that frees nothing of use, and compaction that no zone has the pages for. */
+struct calls {
+	int reclaims, compactions;
+};
+
+static bool reclaim(void *self, const struct zonelist *list, const struct request *rq, int order)
+{
+	(void)list;
+	(void)rq;
+	(void)order;
+	((struct calls *)self)->reclaims++;
+	return true;
+}
+
+static enum compact_result compact(void *self, const struct zonelist *list,
+				   const struct request *rq, int order, int priority)
+{
+	(void)list;
+	(void)rq;
+	(void)order;
+	(void)priority;
+	((struct calls *)self)->compactions++;
+	return COMPACT_SKIPPED;
+}
+
+static int take_tries(void *self, int order)
+{
+	(void)self;
+	(void)order;
+	return 0;
+}
+
+TEST(a_try_works_as_hard_as_its_flags_allow)
+{
+	static const struct {
+		const char *policy;
+		uint32_t gfp_flags;
+		struct calls calls;
+	} cases[] = {
+		{"thp_numa:mode=thisnode", GFP_HUGE, {1, 2}},
+		{"thp_numa:mode=spill", GFP_HUGE, {1, 2}},
+		{"thp_numa:mode=local_then_spill", GFP_HUGE, {1, 3}},
+		{"thp_numa:mode=local_then_spill_noretry", GFP_HUGE, {0, 2}},
+		{"thp_numa:mode=local_then_spill", GFP_LIGHT, {0, 0}},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct calls calls = {0};
+		const struct reclaim_ops ops = {
+			.self = &calls,
+			.direct = reclaim,
+			.take_tries = take_tries,
+			.compact = compact,
+		};
+		WORLD(w, world_new, cases[i].policy);
+
+		w.toy.m->reclaim_ops = &ops;
+		alloc(&w, NO_FRAME, ORDER, cases[i].gfp_flags | GFP_IO | GFP_LOCAL);
+		if (cases[i].gfp_flags & GFP_DIRECT_RECLAIM)
+			alloc(&w, NO_FRAME, ORDER, cases[i].gfp_flags | GFP_IO);
+		check(calls.reclaims == cases[i].calls.reclaims);
+		check(calls.compactions == cases[i].calls.compactions);
+		check(w.serve.huge_requests.of[ORDER].asked == 1);
+		check(count(&w, would_fail) == 0);
+	}
 }
 
 TEST(other_requests_of_that_order_stay_as_they_are)
