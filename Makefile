@@ -18,7 +18,7 @@ SOURCES := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*' -not -path
 	   pyproject.toml meson.build
 C_FILES  = $(shell find $(ROOMS) -name '*.[ch]')
 STEP    := $(PYTHON) .ci/step.py
-GROUPS  := bench calibration calibration-r1 feedback fidelity kswapd-sleep reliability validation zone
+GROUPS  := bench calibration calibration-r1 feedback fidelity kswapd-sleep programs reliability validation zone
 LINTS   := lint-python lint-c lint-spelling lint-types lint-imports
 
 # The runs of pytest below share the tests that the first one has compiled.

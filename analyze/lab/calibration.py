@@ -5,12 +5,12 @@
     calibration.py [--check] [--reclaim R0|R1] [--events zone] [--members N] [--jobs N] RECORDING...
 
 Plays an ensemble of each recording under its own kernel and policy, with the inputs of a what-if.
-The recordings of the corpus' unseen half (corpus.py) are for the check only. All others are for the
-calibration: the margins by which intervals are widened come from their errors, and go to
-calibration.toml of pagetape.asking. With --check the margins stay as they are. With --reclaim R1,
-the mode of policies that act through reclaim, the margins of such runs are calibrated. With
---events zone, the recordings are projected to that event set first, and the margins are checked on
-the projections: they have none of their own.
+The unseen halves of the corpus (corpus.py) and of the real programs (programs.py) are for the check
+only. All others are for the calibration: the margins by which intervals are widened come from their
+errors, and go to calibration.toml of pagetape.asking. With --check the margins stay as they are.
+With --reclaim R1, the mode of policies that act through reclaim, the margins of such runs are
+calibrated. With --events zone, the recordings are projected to that event set first, and the
+margins are checked on the projections: they have none of their own.
 
 The tables: how often the recorded value lies within the 80 % interval, on each half; the ranks of
 the recorded values among the members; the mean CRPS (continuous ranked probability score) of one
@@ -27,6 +27,7 @@ from typing import Any
 
 import corpus
 import program
+import programs
 import recordings
 from program import table
 
@@ -123,6 +124,7 @@ def measure(path: Path, nr: int, jobs: int | None, reclaim: str) -> Iterator[Pai
     """Every metric of a recording that both the record and the members have."""
     tape = Tape(path)
     unseen = {one.name for one in corpus.drawn() if one.half == "unseen"}
+    unseen |= {n for one in programs.programs() if one.half == "unseen" for n in one.recordings}
     half = "check" if path.stem in unseen else "calibration"
     source = recordings.source(tape)
     run = Run("auto", (), reclaim)

@@ -3,12 +3,14 @@
 """Measure the accuracy of the model on recordings.
 
     fidelity.py [--build DIR] [--work DIR] [--only LOAD]... [--unseen] [RECORDING...]
+    fidelity.py --programs [--work DIR] [--unseen] [RECORDING...]
 
-Records loads and real programs (programs.py) on this machine, each with exact snapshots. Also takes
-the given recordings: tapes, directories of tapes, or directories with a trace.dat (any *.dat) and
-the /proc files that `pagetape import --proc` reads. On each recording the program validates the
-model one step ahead, plays a free run under the tape's own kernel, and compares both with the
-record. The tapes stay in the work directory.
+Records loads on this machine, with exact snapshots. Also takes the given recordings: tapes,
+directories of tapes, or directories with a trace.dat (any *.dat) and the /proc files that
+`pagetape import --proc` reads. --programs takes the given recordings alone; without any, it records
+the real programs of programs.py. On each recording the program validates the model one step ahead,
+plays a free run under the tape's own kernel, and compares both with the record. The tapes stay in
+the work directory.
 
 The unseen halves of the corpus (corpus.py) and of the real programs (programs.py) are only named,
 unless --unseen is given: no one looks at them while the model is changed.
@@ -182,19 +184,20 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("build/fidelity"))
     loads = [*(load.name for load in LOADS), "none"]
     parser.add_argument("--only", action="append", choices=loads)
+    parser.add_argument("--programs", action="store_true", help="real programs instead of loads")
     parser.add_argument("--unseen", action="store_true")
     parser.add_argument("recordings", nargs="*", type=Path)
     arguments = parser.parse_args()
     work: Path = arguments.work
     work.mkdir(parents=True, exist_ok=True)
     recordings = []
-    for load in LOADS:
+    for load in () if arguments.programs else LOADS:
         if not arguments.only or load.name in arguments.only:
             say(f"== {load.name}: {load.words}")
             recordings.append(record(load, arguments.build, work))
-    if not arguments.only:
+    if arguments.programs and not arguments.recordings:
         programs.record(work / "programs")
-        recordings += given(work / "programs", work)
+        arguments.recordings = [work / "programs"]
     for path in arguments.recordings:
         recordings += given(path, work)
     results = []
