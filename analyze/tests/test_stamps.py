@@ -15,6 +15,7 @@ import livetest
 import pytest
 
 from pagetape.recording import printed
+from pagetape.recording.eventsets import Contents
 from pagetape.recording.exact import ExactSnapshots
 from pagetape.schemas.tape import Tape
 
@@ -52,7 +53,9 @@ _OCCASION = {
 
 
 @pytest.fixture(autouse=True)
-def _needs_bpf() -> None:
+def _needs_bpf(request: pytest.FixtureRequest) -> None:
+    if "monkeypatch" in request.fixturenames:  # it has no BPF by itself
+        return
     if why := livetest.why_not() or ExactSnapshots().refused:
         livetest.skip(f"no BPF here: {why}")
 
@@ -246,3 +249,17 @@ def test_off_leaves_them_out_and_on_needs_the_programs(tmp_path: Path, pagetape:
     assert pagetape("info", out, "--json").json["stamps"] is None
     refused = pagetape("record", "-o", out, *given, "--stamps", "on", "--snapshot", "proc")
     assert refused.status == 2 and "--stamps on needs" in refused.err
+
+
+def test_a_kernel_that_refuses_the_programs_costs_a_line_and_no_recording(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused = ExactSnapshots.__new__(ExactSnapshots)
+    refused._loaded, refused.refused = None, "the kernel has no BTF"
+    monkeypatch.setattr(printed, "_top_switch", lambda: Path("/dev/null"))
+    contents = Contents(["kmem:mm_page_alloc"], "page", 0)
+    plan = printed.prepare(contents, refused, 9)
+    assert (plan.note, plan.events) == ("no stamps: the kernel has no BTF", contents.events)
+    assert plan.facts == {"no_stamps": "the kernel has no BTF"}
+    # Without exact snapshots, nobody asked for the programs.
+    assert printed.prepare(contents, None, 9).note is None
