@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reader.h"
 
+#include "precedence.h"
 #include "ring/subbuf.h"
 
 #include <errno.h>
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,7 +20,6 @@ enum {
 	STACK_BYTES = 128 * 1024,
 	FULL_US = 20 * 1000, /* us between tries of a full spool */
 	BEHIND_US = 500,     /* ... of one whose writer is behind */
-	NICE = -10,
 
 	/*
 	 * Kernels without commit 42fb0a1e84ff (6.1) wake a poll() at the first event. A nap avoids
@@ -180,7 +179,7 @@ static void settle(const struct reader *reader)
 
 	snprintf(name, sizeof(name), "pagetape/%d", reader->config.cpu);
 	pthread_setname_np(pthread_self(), name);
-	setpriority(PRIO_PROCESS, 0, NICE);
+	take_precedence();
 	pin(reader);
 }
 

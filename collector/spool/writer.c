@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer.h"
 
+#include "precedence.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -9,12 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 enum {
 	STACK_BYTES = 128 * 1024,
-	NICE = -10,
 	PROBLEM_MS = 20, /* between two tries to write to a full disk */
 	TIDY_MS = 100,   /* between two looks for file space to free */
 };
@@ -82,7 +82,7 @@ static void *write_spools(void *arg)
 	struct writer *writer = arg;
 
 	pthread_setname_np(pthread_self(), "pagetape-write");
-	setpriority(PRIO_PROCESS, 0, NICE); /* writing is correct without it */
+	take_precedence();
 	while (!atomic_load(&writer->over)) {
 		const struct round round = store_round(writer);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check.h"
 #include "ring/subbuf.h"
+#include "spool/precedence.h"
 #include "spool/spool_internal.h"
 #include "spool/spool_rest.h"
 
@@ -11,6 +12,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -524,6 +526,24 @@ TEST(the_rest_of_a_page_is_not_the_end_of_its_ring)
 	check(!subbuf_is_newest(2500, 1580, page)); /* ... to its last byte */
 	check(!subbuf_is_newest(4060, 2040, page)); /* half a page may be a whole one, padded */
 	check(!subbuf_is_newest(4060, 4060, page));
+}
+
+static void *precede(void *arg)
+{
+	(void)arg;
+	take_precedence();
+	check(sched_getscheduler(0) == (SCHED_FIFO | SCHED_RESET_ON_FORK) ||
+	      getpriority(PRIO_PROCESS, 0) < 0 || geteuid());
+	return NULL;
+}
+
+TEST(the_threads_of_a_spool_run_before_those_of_the_load)
+{
+	pthread_t thread;
+
+	check(!pthread_create(&thread, NULL, precede, NULL));
+	pthread_join(thread, NULL);
+	check(sched_getscheduler(0) == SCHED_OTHER); /* the others of the process stay */
 }
 
 int main(void)
