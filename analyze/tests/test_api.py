@@ -268,7 +268,7 @@ def test_the_demo_tape_comes_with_the_package(pagetape: Run, tmp_path: Path) -> 
     assert pagetape("demo", "-o", out).status == 1
     assert pagetape("demo", "-o", out, "--force", "--json").json["events"] == 420169
     refused = pagetape("demo", "nope", "-o", tmp_path / "y.tape")
-    assert (refused.status, "no bundled tape 'nope'" in refused.err) == (1, True)
+    assert (refused.status, "'nope' is not one of" in refused.err) == (2, True)
 
 
 def test_the_import_needs_neither_click_nor_rich() -> None:

@@ -113,14 +113,7 @@ def _restore(as_json: bool) -> None:
     help="Runs of CMD without a recording, under the value that the machine has now. all: before "
     "each recording, so that each starts from per-CPU lists that the same load left.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "out",
-    type=options.PATH,
-    metavar="DIR",
-    help="New directory for ab.json and one tape per recording.",
-)
+@options.output("DIR", "New directory for ab.json and one tape per recording.")
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
 @click.option(
     "--restore",

@@ -60,7 +60,7 @@ def command(
 
     tapes, url = (given[:-1], given[-1]) if out is None else (given, out)
     if not tapes:
-        raise click.UsageError(f"{url}: no tape before the archive")
+        raise click.UsageError(f"{url}: name the tapes first and the archive last")
     rules, store = Policy.read(policy), open_store(url, create=True)
     found, refused = [], []
     for path in map(Path, tapes):

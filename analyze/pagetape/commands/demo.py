@@ -11,15 +11,10 @@ from pagetape.tapes import demo
 
 
 @click.command("demo")
-@click.argument("name", default=demo.DEFAULT, shell_complete=lambda *_: list(demo.demo_names()))
-@click.option(
-    "-o",
-    "--output",
-    "out",
-    type=options.PATH,
-    metavar="OUT.tape",
-    help="Place of the copy.  [default: NAME.tape in this directory]",
+@click.argument(
+    "name", type=click.Choice(demo.demo_names()), default=demo.DEFAULT, metavar="[NAME]"
 )
+@options.output("OUT.tape", "Place of the copy.  [default: NAME.tape in this directory]")
 @options.force
 @options.json
 def command(name: str, out: Path | None, force: bool, as_json: bool) -> None:

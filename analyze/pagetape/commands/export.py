@@ -22,14 +22,10 @@ FORMATS = ("perfetto", "llfree")
     help="perfetto: a timeline in JSON for ui.perfetto.dev. llfree: a trace of the requests, for "
     "the replay of the LLFree allocator.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "out",
-    type=options.PATH,
-    metavar="FILE",
+@options.output(
+    "FILE",
+    "Output file; gzip-compressed if the name ends in .gz. -: stdout (perfetto only).",
     required=True,
-    help="Output file; gzip-compressed if the name ends in .gz. -: stdout (perfetto only).",
 )
 @click.option(
     "--interval",

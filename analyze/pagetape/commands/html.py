@@ -13,15 +13,7 @@ from pagetape.commands import archive_report, options
 @options.sources
 @archive_report.which
 @archive_report.by
-@click.option(
-    "-o",
-    "--output",
-    "out",
-    type=options.PATH,
-    metavar="F.html",
-    required=True,
-    help="Output file; - for stdout.",
-)
+@options.output("F.html", "Output file; - for stdout.", required=True)
 @options.memory
 def command(
     tapes: tuple[Path | options.Archive, ...],

@@ -169,7 +169,7 @@ def _made(
 
 @click.command("import")
 @click.argument("dat", metavar="FILE|DIR|T.tape", type=options.PATH)
-@options.output
+@options.output("T.tape", "Output tape.", required=True)
 @click.option(
     "--proc",
     "directory",

@@ -7,18 +7,17 @@ no memory for.
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from pagetape import console, did_you_mean
 from pagetape.commands import completion
+from pagetape.commands.options import Command
 from pagetape.replaying import MEMBERS
 
 if TYPE_CHECKING:
     from pagetape.schemas.tape import Tape
-
-Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
 
 
 def _known_kernel(_: click.Context, __: click.Parameter, value: str) -> str:

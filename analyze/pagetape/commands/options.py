@@ -6,14 +6,16 @@ click does not check paths: the code that opens a file reports better errors.
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from pagetape.commands import completion
+
+Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
 
 
 class Quantity(click.ParamType[float]):
@@ -242,9 +244,14 @@ wide = click.option(
     "--wide", is_flag=True, help="Show all columns of a table, also on a narrow terminal."
 )
 force = click.option("--force", is_flag=True, help="Replace an output that pagetape wrote before.")
-output = click.option(
-    "-o", "--output", "out", type=PATH, metavar="T.tape", required=True, help="Output tape."
-)
+
+
+def output(metavar: str, text: str, *, required: bool = False) -> Callable[[Command], Command]:
+    """The option -o, with that help."""
+    words = ("-o", "--output", "out")
+    return click.option(*words, type=PATH, metavar=metavar, required=required, help=text)
+
+
 private = click.option(
     "--private",
     type=click.Choice(["hash", "drop"]),

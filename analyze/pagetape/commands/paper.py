@@ -30,14 +30,7 @@ if TYPE_CHECKING:
     metavar="TEXT",
     help="Only tables whose name contains this text. Repeatable.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "out",
-    type=options.PATH,
-    metavar="F.html",
-    help="Also write the tables as an HTML page.",
-)
+@options.output("F.html", "Also write the tables as an HTML page.")
 @model_options.members(
     "members",
     "Members of the ensemble of each column: all columns have the same seeds. 0: no model.",

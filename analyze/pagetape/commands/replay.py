@@ -232,14 +232,7 @@ def _rewritten(result: dict[str, Any]) -> str:
     help="Explain the first page that differs from the kernel's page, with the states of kernel "
     "and model around it. Needs the tape's own kernel and policy, and R0.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "out",
-    type=options.PATH,
-    metavar="OUT.tape",
-    help="Store the run as a tape.  [default: print the answer only]",
-)
+@options.output("OUT.tape", "Store the run as a tape.  [default: print the answer only]")
 @options.force
 @click.option("--counters", is_flag=True, help="Also print every counter of the run.")
 @options.json

@@ -98,13 +98,8 @@ def _text(found: dict[str, Any], *, explain: bool) -> str:
 @options.tape
 @model_options.kernel
 @click.option("--explain", is_flag=True, help="Explain the first divergence of model and kernel.")
-@click.option(
-    "-o",
-    "--output",
-    "out",
-    type=options.PATH,
-    metavar="OUT.tape",
-    help="Store the results as a tape, for the model.* reports.  [default: print them only]",
+@options.output(
+    "OUT.tape", "Store the results as a tape, for the model.* reports.  [default: print them only]"
 )
 @options.force
 @options.json
