@@ -16,7 +16,7 @@ time >= 5s        also <, <=, >
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pagetape import did_you_mean
@@ -214,6 +214,41 @@ def _ranges(orders: int) -> str:
     return " || ".join(f"({one})" if len(found) > 1 else one for one in found)
 
 
+def _orders(found: Condition) -> Iterator[str]:
+    if not found.orders:
+        raise RuleError("no order meets the conditions")
+    if found.orders != ALL:
+        yield _ranges(found.orders)
+
+
+def _migratetypes(found: Condition) -> Iterator[str]:
+    requested = [n for n in range(3) if found.migratetypes >> n & 1]  # of any kernel with a filter
+    if not requested:
+        raise RuleError(f"a request has the migratetype {', '.join(MIGRATETYPES[:3])}")
+    if len(requested) < 3:
+        yield " || ".join(f"migratetype == {n}" for n in requested)
+
+
+def _flags(flags: int, gfp_bits: Mapping[str, int]) -> Iterator[str]:
+    """The tests of each of these flags."""
+    for name in (name for bit, name in enumerate(GFP_BITS) if flags >> bit & 1):
+        if name not in gfp_bits:
+            raise RuleError(f"this kernel has no gfp flag {name}")
+        yield f"gfp_flags & {1 << gfp_bits[name]:#x}"
+
+
+def _thread(one: Text) -> str:
+    if one.name == "cgroup":
+        raise RuleError("the kernel cannot choose stacks by cgroup")
+    if one.name == "pid":
+        if not one.text.isdecimal():
+            raise RuleError(f"expected a pid, found '{one.text}'")
+        return f"common_pid == {one.text}"
+    if '"' in one.text:
+        raise RuleError('a name with " cannot be compared')
+    return f'comm == "{one.text}"' if one.how == "=" else f'comm ~ "{_glob(one)}"'
+
+
 def ftrace(found: Condition, gfp_bits: Mapping[str, int]) -> str:
     """The condition as the kernel's filter of kmem:mm_page_alloc; "" for every request.
 
@@ -221,34 +256,11 @@ def ftrace(found: Condition, gfp_bits: Mapping[str, int]) -> str:
     """
     if found.stacks or found.since_ns or found.until_ns != NEVER:
         raise RuleError("the kernel cannot choose stacks by stack or time")
-    parts = []
-    if not found.orders:
-        raise RuleError("no order meets the conditions")
-    if found.orders != ALL:
-        parts.append(_ranges(found.orders))
-    requested = [n for n in range(3) if found.migratetypes >> n & 1]  # of any kernel with a filter
-    if not requested:
-        raise RuleError(f"a request has the migratetype {', '.join(MIGRATETYPES[:3])}")
-    if len(requested) < 3:
-        parts.append(" || ".join(f"migratetype == {n}" for n in requested))
-    for bits, test in (
-        (found.gfp_has, "gfp_flags & {:#x}"),
-        (found.gfp_lacks, "!(gfp_flags & {:#x})"),
-    ):
-        for name in (name for bit, name in enumerate(GFP_BITS) if bits >> bit & 1):
-            if name not in gfp_bits:
-                raise RuleError(f"this kernel has no gfp flag {name}")
-            parts.append(test.format(1 << gfp_bits[name]))
-    for one in found.threads:
-        if one.name == "cgroup":
-            raise RuleError("the kernel cannot choose stacks by cgroup")
-        if one.name == "pid":
-            if not one.text.isdecimal():
-                raise RuleError(f"expected a pid, found '{one.text}'")
-            parts.append(f"common_pid == {one.text}")
-        elif '"' in one.text:
-            raise RuleError('a name with " cannot be compared')
-        else:
-            text = one.text if one.how == "=" else _glob(one)
-            parts.append(f'comm {"==" if one.how == "=" else "~"} "{text}"')
+    parts = [
+        *_orders(found),
+        *_migratetypes(found),
+        *_flags(found.gfp_has, gfp_bits),
+        *(f"!({test})" for test in _flags(found.gfp_lacks, gfp_bits)),
+        *map(_thread, found.threads),
+    ]
     return " && ".join(f"({part})" if len(parts) > 1 else part for part in parts)

@@ -132,11 +132,37 @@ static bool read_flags(struct text_line *line, const char *at, const char *end)
 	return true;
 }
 
+/* The begin of the digits at the end of a text; its end if there are none. */
+static const char *last_digits(const char *begin, const char *end)
+{
+	while (end > begin && is_digit(end[-1]))
+		end--;
+	return end;
+}
+
+/* "-pid", " pid" or " pid/tid" at the end of a task: the thread. Returns the end of what is left.
+ */
+static const char *read_pid(struct text_line *line, const char *begin, const char *end)
+{
+	const char *digits = last_digits(begin, end), *at = digits;
+	uint64_t pid;
+
+	if (digits == end || (digits > begin && !strchr("- \t/", digits[-1])))
+		return end;
+	if (text_decimal(&at, end, &pid) && pid <= INT32_MAX)
+		line->pid = (int64_t)pid;
+	line->of_perf = digits == begin || digits[-1] != '-';
+	if (digits > begin && digits[-1] == '/')
+		digits = last_digits(begin, digits - 1);
+	else if (digits > begin && digits[-1] == '-')
+		digits--;
+	return trim(begin, digits);
+}
+
 /* "comm-pid" of ftrace, "comm pid" and "comm pid/tid" of perf script; any may be missing. */
 static void read_task(struct text_line *line, const char *begin, const char *end)
 {
-	const char *digits, *colon;
-	uint64_t pid;
+	const char *colon;
 
 	end = trim(begin, end);
 	if (begin && end > begin && end[-1] == ')') { /* "(  24665)", the process */
@@ -144,22 +170,7 @@ static void read_task(struct text_line *line, const char *begin, const char *end
 
 		end = open ? trim(begin, open) : end;
 	}
-	for (digits = end; digits > begin && is_digit(digits[-1]); digits--)
-		;
-	if (digits < end && (digits == begin || strchr("- \t/", digits[-1]))) {
-		const char *at = digits;
-
-		if (text_decimal(&at, end, &pid) && pid <= INT32_MAX)
-			line->pid = (int64_t)pid;
-		line->of_perf = digits == begin || digits[-1] != '-';
-		end = digits;
-		if (end > begin && end[-1] == '/')
-			for (end--; end > begin && is_digit(end[-1]);)
-				end--;
-		else if (end > begin && end[-1] == '-')
-			end--;
-		end = trim(begin, end);
-	}
+	end = read_pid(line, begin, end);
 	begin = skip_spaces(begin, end);
 	/* trace-cmd report prints the instance before the line, and spaces behind it. */
 	colon = memchr(begin, ':', (size_t)(end - begin));

@@ -8,7 +8,7 @@ Arrow and the collector take longer than everything here.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,14 +82,8 @@ class _Events(click.Choice[str]):
 
 
 @click.command("record", context_settings={"ignore_unknown_options": True})
-@click.option(
-    "-o",
-    "--output",
-    "out",
-    type=options.PATH,
-    metavar="T.tape|DIR",
-    required=True,
-    help="Output tape; with --rotate or --ring, the directory of the tapes.",
+@options.output(
+    "T.tape|DIR", "Output tape; with --rotate or --ring, the directory of the tapes.", required=True
 )
 @click.option(
     "--duration",
@@ -332,40 +326,52 @@ def check(ctx: click.Context) -> None:
         if name in given and not given & set(others):
             needed = " or ".join(names[other] for other in others)
             raise click.UsageError(f"{names[name]} needs {needed}")
-    if {"rotate", "ring"} <= given:
-        raise click.UsageError("--rotate and --ring exclude each other")
-    if {"defer", "private"} <= given:
-        raise click.UsageError(
-            "--defer stores names in the spool; run import, then import --private"
-        )
-    if "defer" in given and given & {"rotate", "ring"}:
-        raise click.UsageError("--defer records one tape: it excludes --rotate and --ring")
-    if "force" in given and given & {"rotate", "ring"}:
-        raise click.UsageError(
-            "--force replaces one tape; --rotate and --ring always create new tapes"
-        )
-    params = ctx.params
-    if params["events"] in RARE and params["snapshot"] == "exact":
-        raise click.UsageError(
-            "--snapshot exact needs --events page or all: tapes of the"
-            f" {params['events']} event set take no exact snapshot, because they cannot be replayed"
-        )
-    if params["stamps"] == "on" and (params["events"] in RARE or params["snapshot"] == "proc"):
-        raise click.UsageError(
-            "--stamps on needs --events page, zone or all, and --snapshot auto or exact: its"
-            " programs are those of exact snapshots"
-        )
-    if any(one.needs_allocs for one in params["stacks"]) and params["events"] not in (
-        "page",
-        "all",
-    ):
-        raise click.UsageError("--stacks alloc needs --events page or all, which have allocations")
-    if params["events"] == PROC:
-        _check_proc(given, names, params)
-    if "numa_maps" in given and not params["sample"]:
-        raise click.UsageError("--numa-maps needs --sample")
+    if ctx.params["events"] == PROC:
+        _check_proc(given, names, ctx.params)
+    for is_wrong, why in (*_wrong_together(given), *_wrong_values(given, ctx.params)):
+        if is_wrong:
+            raise click.UsageError(why)
+
+
+def _wrong_together(given: set[str]) -> Iterator[tuple[bool, str]]:
+    """Options that exclude each other, and why."""
+    makes_tapes = bool(given & {"rotate", "ring"})
+    yield {"rotate", "ring"} <= given, "--rotate and --ring exclude each other"
+    yield (
+        {"defer", "private"} <= given,
+        "--defer stores names in the spool; run import, then import --private",
+    )
+    yield (
+        "defer" in given and makes_tapes,
+        "--defer records one tape: it excludes --rotate and --ring",
+    )
+    yield (
+        "force" in given and makes_tapes,
+        "--force replaces one tape; --rotate and --ring always create new tapes",
+    )
+
+
+def _wrong_values(given: set[str], params: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
+    """Values of options that do not fit those of others, and why."""
+    events, snapshot = params["events"], params["snapshot"]
+    yield (
+        events in RARE and snapshot == "exact",
+        f"--snapshot exact needs --events page or all: tapes of the {events} event set take no"
+        " exact snapshot, because they cannot be replayed",
+    )
+    yield (
+        params["stamps"] == "on" and (events in RARE or snapshot == "proc"),
+        "--stamps on needs --events page, zone or all, and --snapshot auto or exact: its programs"
+        " are those of exact snapshots",
+    )
+    yield (
+        any(one.needs_allocs for one in params["stacks"]) and events not in ("page", "all"),
+        "--stacks alloc needs --events page or all, which have allocations",
+    )
+    yield "numa_maps" in given and not params["sample"], "--numa-maps needs --sample"
     for trigger in filter(None, params["triggers"]):
-        if trigger.needs_samples and not params["sample"]:
-            raise click.UsageError(f"{trigger.spec} needs --sample")
-        if trigger.needs_reclaim and params["events"] in ("page", LOCK):
-            raise click.UsageError(f"{trigger.spec} needs --events cheap or all")
+        yield trigger.needs_samples and not params["sample"], f"{trigger.spec} needs --sample"
+        yield (
+            trigger.needs_reclaim and events in ("page", LOCK),
+            f"{trigger.spec} needs --events cheap or all",
+        )

@@ -100,10 +100,15 @@ _HIGHMEM = re.compile(r"^(\d+) pages HighMem(/MovableOnly)?")
 _NODE = re.compile(
     r"Node (\d+) (?:active_anon:.*:[1-9]\d*kB|active_anon:[1-9]|hugepages_total=[1-9])"
 )
-_CPUSET = re.compile(r"cpuset=(\S+?),? ?mems_allowed=(\d[\d,-]*)")
-_RELEASE = re.compile(
-    r"(?:[Tt]ainted(?:: [A-Z ]*)?|Linux version)\s+(\d+\.\d+(?:\.\d+)?[\w.+~-]*)(?=\s|$)"
-)
+# The first line that has one of these gives the report its value.
+_FIRST = {
+    "release": re.compile(
+        r"(?:[Tt]ainted(?:: [A-Z ]*)?|Linux version)\s+(\d+\.\d+(?:\.\d+)?[\w.+~-]*)(?=\s|$)"
+    ),
+    "cache": re.compile(r"cache: ([^,]{1,80}), object size: ?\d+"),
+    "mems": re.compile(r"cpuset=\S+?,? ?mems_allowed=(\d[\d,-]*)"),
+    "nodemask": re.compile(r"nodemask=(\(null\)|[\d,-]*\d)"),
+}
 # An address of 32 bits, or of 64.
 _ADDRESS = re.compile(
     r"(?:\[<?|NIP:? +|LR:? +|0x)([0-9a-f]{8})(?:>?\]|\b)|\b[0-9a-f]{16}\b|\bRIP: |\bR1[0-5]: "
@@ -114,9 +119,12 @@ _MEMCG = re.compile(
     r"|Memory cgroup stats for|^memory: usage \d+kB, limit|oom_memcg="
     r"|killed as a result of limit of /"
 )
-_GLOBAL = re.compile(r"CONSTRAINT_(NONE|CPUSET|MEMORY_POLICY)|,global_oom|limit of host")
-_OOM = re.compile(r"out_of_memory|oom_kill_process|^Tasks state|^oom-kill:|Out of memory")
-_CACHE = re.compile(r"cache: (?P<cache>[^,]{1,80}), object size: ?(?P<object>\d+)")
+# A report is what one of its lines shows.
+_IS = {
+    "is_memcg": _MEMCG,
+    "is_global": re.compile(r"CONSTRAINT_(NONE|CPUSET|MEMORY_POLICY)|,global_oom|limit of host"),
+    "is_oom": re.compile(r"out_of_memory|oom_kill_process|^Tasks state|^oom-kill:|Out of memory"),
+}
 # A line without any of these says nothing about memory.
 _WORDS = (
     *("free", "lowmem_reserve", "protection", "Mem-", "oom", "emory", "alloc", "active_", "pages"),
@@ -314,8 +322,24 @@ class _Caller:
         return self.report
 
     def _take_rest(self, report: Report, text: str, is_header: bool) -> None:
-        state = report.state
+        """What a line says beside the zones."""
+        self._take_machine(report, text)
+        self._take_task(report, text)
         report.fields |= {name for name, pattern in _FIELDS.items() if pattern.search(text)}
+        for name, pattern in _FIRST.items():
+            if not getattr(report, name) and (found := pattern.search(text)):
+                setattr(report, name, found[1])
+        for name, pattern in _IS.items():
+            if pattern.search(text):
+                setattr(report, name, True)
+        if not is_header and not report.state.begun and len(report.trace) < _TRACE:
+            report.trace.append(text[:_WIDTH])
+            if found := _ADDRESS.search(text):
+                report.word_bits = report.word_bits or (32 if found[1] else 64)
+
+    def _take_machine(self, report: Report, text: str) -> None:
+        """Counters of the whole machine, and its nodes."""
+        state = report.state
         if text.startswith(_TITLES):
             state.begun = True
         for name, value in _counters(text).items():
@@ -325,26 +349,13 @@ class _Caller:
             state.counters.setdefault("highmem", int(found[1]))
         if found := _NODE.search(text):
             state.nodes.add(int(found[1]))
-        if (found := _RELEASE.search(text)) and not report.release:
-            report.release = found[1]
+
+    def _take_task(self, report: Report, text: str) -> None:
         if found := _COMM.search(text):
-            is_late = state.begun and not state.zones
+            is_late = report.state.begun and not report.state.zones
             if is_late or report.comm not in (None, found[1]):
                 report.mixed.append("process lines of two tasks stand together")
             report.comm = report.comm or found[1]
-        report.is_memcg |= _MEMCG.search(text) is not None
-        report.is_global |= _GLOBAL.search(text) is not None
-        report.is_oom |= _OOM.search(text) is not None
-        if found := _CACHE.search(text):
-            report.cache = report.cache or found["cache"]
-        if (found := _CPUSET.search(text)) and not report.mems:
-            report.mems = found[2]
-        if found := re.search(r"nodemask=(\(null\)|[\d,-]*\d)", text):
-            report.nodemask = report.nodemask or found[1]
-        if not is_header and not state.begun and len(report.trace) < _TRACE:
-            report.trace.append(text[:_WIDTH])
-            if found := _ADDRESS.search(text):
-                report.word_bits = report.word_bits or (32 if found[1] else 64)
 
 
 def _counters(text: str) -> dict[str, int]:

@@ -135,6 +135,24 @@ class Modelled:
 
 def modelled(paper: Paper, figure: Figure, cell: Cell, played: Played, tape: Tape) -> Modelled:
     """What the model says about a figure on a tape; `cell` is the recorded one."""
+    known = _without_run(figure, cell, tape) or _without_members(paper, figure, played)
+    if known is not None:
+        return known
+    metric = figure.keys["modelled"]["metric"]
+    this = played.values(figure.keys["stack"], metric)
+    base = played.values(_over(paper, figure), metric)
+    if not this or not base:
+        return Modelled(TOO_SMALL.format(0))
+    found = _compared(paper, figure, cell, played, (this, base))
+    if not figure.keys.get("follows") or isinstance(cell.value, str):
+        return found
+    if not (found.low or 0) <= cell.value <= (found.high or 0):
+        return replace(found, remark="not followed: the recorded value is outside the interval")
+    return found
+
+
+def _without_run(figure: Figure, cell: Cell, tape: Tape) -> Modelled | None:
+    """What is known of a figure that no run of the tape decides."""
     how = figure.keys["modelled"]
     if cell.lacks is not None:
         return Modelled(cell.lacks)
@@ -143,27 +161,20 @@ def modelled(paper: Paper, figure: Figure, cell: Cell, played: Played, tape: Tap
     if "parameter" in how:
         policy, _, name = how["parameter"].partition(".")
         return Modelled(_default(policy, name), remark=f"default of the policy {policy}")
-    if not tape.num_rows("event"):
-        return Modelled(f"{NOT_RECORDED}--events page")
-    stack, over = figure.keys["stack"], _over(paper, figure)
-    for one in (stack, over):
-        if one in played.errors:
-            return Modelled(NOT_MODELLED, remark=played.errors[one])
+    return None if tape.num_rows("event") else Modelled(f"{NOT_RECORDED}--events page")
+
+
+def _without_members(paper: Paper, figure: Figure, played: Played) -> Modelled | None:
+    """Why the runs give the figure no value: one failed, or what it is a share of is too rare."""
+    how, over = figure.keys["modelled"], _over(paper, figure)
+    for stack in (figure.keys["stack"], over):
+        if stack in played.errors:
+            return Modelled(NOT_MODELLED, remark=played.errors[stack])
     if "n" in how:
-        counted = played.values(over, how["n"])
-        k = median(counted) if counted else 0
-        if k < how["least"]:
-            return Modelled(TOO_SMALL.format(f"{k:.0f}"))
-    this, base = played.values(stack, how["metric"]), played.values(over, how["metric"])
-    if not this or not base:
-        return Modelled(TOO_SMALL.format(0))
-    found = _compared(paper, figure, cell, played, (this, base))
-    known = cell.value
-    if not figure.keys.get("follows") or isinstance(known, str):
-        return found
-    if not (found.low or 0) <= known <= (found.high or 0):
-        return replace(found, remark="not followed: the recorded value is outside the interval")
-    return found
+        nr = median(played.values(over, how["n"]) or [0])
+        if nr < how["least"]:
+            return Modelled(TOO_SMALL.format(f"{nr:.0f}"))
+    return None
 
 
 def _compared(
