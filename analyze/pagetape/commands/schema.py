@@ -21,6 +21,7 @@ from pagetape.schemas import (
     VERSION,
     ZONES,
     Column,
+    Kind,
     Table,
     Value,
 )
@@ -34,9 +35,13 @@ page documents schema version {version}. Every tape has {required}; it may be wi
 `pagetape sql` every table is a view with one more column: `tape`, the name of the tape. Only
 `pagetape sql` and the reports have the views under the tables, which are made from them.
 
-A line has a column: its name, its type with `?` if it may be null, its unit, and its meaning. The
-next section has the columns that mean the same in several tables; these have only their names.
+A line has a column: its name, its type with `?` if it may be null, its unit, and its meaning in a
+sentence; the command has every sentence. The next section has the columns that mean the same in
+several tables; these have only their names. The tables of replays and validations are at the end,
+with the names of their columns.
 """
+
+_REPLAYED = "anomaly"  # the first table that only a replay or a validation writes
 
 _BITS = {  # by name: column, meaning, names from bit 0 on
     "gfp": ("gfp_flags", "the canonical gfp_flags", GFP_BITS),
@@ -118,9 +123,16 @@ def _cell(text: str) -> str:
     return re.sub(r"([*<|])", r"\\\1", text)
 
 
-def _markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *([_cell(text) for text in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def _meaning(doc: str) -> str:
+    """The first sentence about a column, a kind or a value."""
+    return _cell(re.split(r"(?<=\.) (?=[A-Z])", doc)[0])
+
+
+def _kind(kind: Kind) -> str:
+    """A line about a kind, with the tracepoints that are not named for it."""
+    others = [name for name in kind.tracepoints if not name.endswith(f"_{kind.name}")]
+    said = f" ({', '.join(others)})" if others else ""
+    return f"- `{kind.name}`{said}: {_meaning(kind.doc)}"
 
 
 _SHARED = 2  # a column that stands so often with the same meaning is explained once
@@ -136,9 +148,9 @@ def _line(column: Column) -> _Line:
     return column.name, f"{kind}{'?' if column.null else ''}", column.unit, column.doc
 
 
-def _shared() -> list[_Line]:
+def _shared(tables: Iterable[Table]) -> list[_Line]:
     """Of each name, the line of the most tables, if these are enough."""
-    lines = Counter(_line(c) for table in TABLES.values() for c in table.columns)
+    lines = Counter(_line(c) for table in tables for c in table.columns)
     most: dict[str, _Line] = {}
     for line, times in lines.most_common():
         if times >= _SHARED:
@@ -158,7 +170,7 @@ def _markdown_lines(lines: Sequence[_Line], shared: Container[_Line] = ()) -> st
         for name, kind, unit, doc in some:
             is_usual = kind == usual and times >= _USUAL
             said = ", ".join(filter(None, ("" if is_usual else kind, unit)))
-            parts.append(f"- `{name}`{f' ({said})' if said else ''}: {_cell(doc)}")
+            parts.append(f"- `{name}`{f' ({said})' if said else ''}: {_meaning(doc)}")
     return "\n".join(parts)
 
 
@@ -166,7 +178,7 @@ def _markdown_values(pairs: Iterable[tuple[str, str]]) -> str:
     """The values of an enum in one line; those of one meaning together."""
     parts = []
     for doc, some in itertools.groupby(pairs, key=lambda pair: pair[1]):
-        parts.append(", ".join(f"`{value}`" for value, _ in some) + f": {_cell(doc)}")
+        parts.append(", ".join(f"`{value}`" for value, _ in some) + f": {_meaning(doc)}")
     return " ".join(parts)
 
 
@@ -178,8 +190,8 @@ def _markdown(
     yield _cell(table.doc)
     yield _markdown_lines(list(map(_line, table.columns)), shared)
     if table.kinds:
-        kinds = [f"- `{k.name}` ({', '.join(k.tracepoints)}): {_cell(k.doc)}" for k in table.kinds]
-        yield "\n".join(["Kinds, with their tracepoints:", "", *kinds])
+        head = "Kinds, with the tracepoints whose names do not end with theirs:"
+        yield "\n".join([head, "", *map(_kind, table.kinds)])
     for column in table.columns:
         if column.values and not column.enum:
             where = enums.setdefault(tuple(column.values), table.name)
@@ -198,15 +210,24 @@ def _page() -> Iterator[str]:
     """The whole page docs/schema.md, in parts."""
     required = ", ".join(f"`{table.name}`" for table in TABLES.values() if table.required)
     yield _INTRODUCTION.format(version=VERSION, required=required).rstrip()
-    shared = _shared()
+    first = list(TABLES).index(_REPLAYED)
+    recorded, replayed = list(TABLES.values())[:first], list(TABLES.values())[first:]
+    shared = _shared(recorded)
     yield "## Columns of several tables"
     yield _markdown_lines(shared)
     enums: dict[tuple[Value, ...], str] = {}
-    for table in TABLES.values():
+    for table in recorded:
         yield from _markdown(table, shared, enums)
+    yield "## Tables of replays and validations"
+    yield "`pagetape schema TABLE` prints what each column means."
+    yield "\n".join(
+        f"- `{table.name}`: {_cell(table.doc)} Columns: "
+        + ", ".join(f"`{column.name}`" for column in table.columns)
+        for table in replayed
+    )
     yield "## Views"
     yield "`pagetape schema VIEW` prints the columns of a view, and what it is made from."
-    yield _markdown_table(("view", "rows"), [(f"`{v.name}`", v.title) for v in query.views()])
+    yield "\n".join(f"- `{view.name}`: {_cell(view.title)}" for view in query.views())
     for name, values in ENUMS.items():
         yield f"## Values of {name}"
         yield _markdown_values(_pairs(values))
