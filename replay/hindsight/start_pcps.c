@@ -3,6 +3,7 @@
 #include "hindsight_run.h"
 
 #include "model/buddy.h"
+#include "model/memory.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -64,15 +65,9 @@ static int add_entry(struct hindsight *h, const struct seen *s, int cpu, uint32_
 	uint32_t *left = &h->counts[pcp_number(h, s, cpu)];
 
 	h->first[s->frame].entry = false;
-	if (h->nr_entries == h->room_entries) {
-		size_t room = h->room_entries ? 2 * h->room_entries : 4096;
-		struct start_entry *more = realloc(h->entries, room * sizeof(*more));
-
-		if (!more)
-			return fail(err, ENOMEM, "no memory for %zu pages of PCPs", room);
-		h->entries = more;
-		h->room_entries = room;
-	}
+	if (grow(&h->entries, &h->room_entries, h->nr_entries + 1, sizeof(*h->entries),
+		 "pages of PCPs", err))
+		return -ENOMEM;
 	h->entries[h->nr_entries++] = (struct start_entry){
 		.frame = s->frame,
 		.row = s->row,
@@ -245,15 +240,8 @@ static int add_drain(struct hindsight *h, const struct seen *s, struct error *er
 {
 	struct drain_run *d = &h->drains[s->cpu];
 
-	if (d->nr == d->room) {
-		size_t room = d->room ? 2 * d->room : 256;
-		struct seen *more = realloc(d->rows, room * sizeof(*more));
-
-		if (!more)
-			return fail(err, ENOMEM, "no memory for a drain of %zu blocks", room);
-		d->rows = more;
-		d->room = room;
-	}
+	if (grow(&d->rows, &d->room, d->nr + 1, sizeof(*d->rows), "blocks of a drain", err))
+		return -ENOMEM;
 	if (h->last_kinds[s->cpu] != EVENT_KIND_PCPU_DRAIN || d->pid != s->pid) {
 		d->after_free = h->last_kinds[s->cpu] == EVENT_KIND_FREE ||
 				h->last_kinds[s->cpu] == EVENT_KIND_FREE_BATCHED;

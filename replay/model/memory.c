@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory.h"
 
+#include <errno.h>
 #include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 enum { KEPT_BLOCK = 32 << 20, KEPT_MOST = 64 << 20 };
@@ -26,6 +29,22 @@ void memory_free(void *memory, size_t bytes)
 {
 	if (memory)
 		munmap(memory, bytes);
+}
+
+int grow(void *array, size_t *room, size_t nr, size_t bytes, const char *what, struct error *err)
+{
+	size_t more = nr > 2 * *room ? nr : 2 * *room;
+	void *old, *rows;
+
+	if (nr <= *room)
+		return 0;
+	memcpy(&old, array, sizeof(old));
+	rows = realloc(old, more * bytes);
+	if (!rows)
+		return fail(err, ENOMEM, "no memory for %zu %s", more, what);
+	memcpy(array, &rows, sizeof(rows));
+	*room = more;
+	return 0;
 }
 
 void memory_keep_freed(void)

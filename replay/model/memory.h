@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memory.h - large zeroed arrays.
+ * memory.h - large zeroed arrays, and arrays that grow.
  */
 #pragma once
+
+#include "error.h"
 
 #include <stddef.h>
 
@@ -13,6 +15,12 @@
  */
 void *memory_new(size_t bytes);
 void memory_free(void *memory, size_t bytes);
+
+/*
+ * `array`: the address of the pointer to the first of `room` elements. Make room for `nr` of them,
+ * and then for twice as many as before at least. `what` they are, for the message. -ENOMEM.
+ */
+int grow(void *array, size_t *room, size_t nr, size_t bytes, const char *what, struct error *err);
 
 /*
  * The heap of this process keeps freed blocks of up to 32 MiB. A run frees a batch of rows and

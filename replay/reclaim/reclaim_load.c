@@ -2,6 +2,8 @@
 /* Loads the rows of a tape for a run with feedback. */
 #include "reclaim_run.h"
 
+#include "model/memory.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,16 +53,9 @@ static int load_entries(struct reclaim_run *run, const struct reclaim_columns *c
 
 		if (c->at[i] < run->first || !is_slow_entry(run->model, c, i))
 			continue;
-		if (run->nr_entries == run->entries_room) {
-			size_t room = run->entries_room ? 2 * run->entries_room : 1024;
-			struct slow_entry *more = realloc(run->entries, room * sizeof(*more));
-
-			if (!more)
-				return fail(err, ENOMEM,
-					    "no memory for %zu entries into the slow path", room);
-			run->entries = more;
-			run->entries_room = room;
-		}
+		if (grow(&run->entries, &run->entries_room, run->nr_entries + 1,
+			 sizeof(*run->entries), "entries into the slow path", err))
+			return -ENOMEM;
 		run->entries[run->nr_entries++] = (struct slow_entry){
 			.at = c->at[i],
 			.ts = c->ts[i],
@@ -137,16 +132,9 @@ static int load_checks(struct recorded_checks *checks, const struct compaction_c
 		if (!is_valid(c->node_valid, i) || c->kind[i] != COMPACTION_KIND_KCOMPACTD_SLEEP ||
 		    (checks->nr && c->ts[i] < checks->rows[checks->nr - 1].ts))
 			continue;
-		if (checks->nr == checks->room) {
-			size_t room = checks->room ? 2 * checks->room : 1024;
-			struct recorded_check *more = realloc(checks->rows, room * sizeof(*more));
-
-			if (!more)
-				return fail(err, ENOMEM, "no memory for %zu checks of kcompactd",
-					    room);
-			checks->rows = more;
-			checks->room = room;
-		}
+		if (grow(&checks->rows, &checks->room, checks->nr + 1, sizeof(*checks->rows),
+			 "checks of kcompactd", err))
+			return -ENOMEM;
 		checks->rows[checks->nr++] = (struct recorded_check){c->ts[i], c->node[i]};
 	}
 	return 0;

@@ -2,6 +2,7 @@
 #include "reclaim_supply.h"
 
 #include "node.h"
+#include "model/memory.h"
 #include "model/owed.h"
 #include "model/zone.h"
 
@@ -48,14 +49,9 @@ int reclaim_supply_load(struct reclaim_supply *supply, const struct model *m,
 
 	if (room > NO_ROW)
 		return fail(err, E2BIG, "reclaimed: %zu rows", room);
-	if (room > supply->room) {
-		struct reclaimed *more = realloc(supply->rows, room * sizeof(*more));
-
-		if (!more)
-			return fail(err, ENOMEM, "no memory for %zu rows of reclaimed", room);
-		supply->rows = more;
-		supply->room = room;
-	}
+	if (grow(&supply->rows, &supply->room, room, sizeof(*supply->rows), "rows of reclaimed",
+		 err))
+		return -ENOMEM;
 	for (size_t i = 0; i < rows && !ret; i++) {
 		if (columns->at[i] < first)
 			continue;

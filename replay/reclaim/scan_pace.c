@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scan_pace.h"
 
+#include "model/memory.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -25,15 +27,8 @@ static bool is_invalid(const struct scan_pace *pace, const struct scan_columns *
 int scan_pace_load(struct scan_pace *pace, const struct scan_columns *columns, size_t rows,
 		   struct error *err)
 {
-	if (pace->nr + rows > pace->room) {
-		size_t room = pace->nr + rows;
-		struct scan_row *more = realloc(pace->rows, room * sizeof(*more));
-
-		if (!more)
-			return fail(err, ENOMEM, "no memory for %zu scans", room);
-		pace->rows = more;
-		pace->room = room;
-	}
+	if (grow(&pace->rows, &pace->room, pace->nr + rows, sizeof(*pace->rows), "scans", err))
+		return -ENOMEM;
 	for (size_t i = 0; i < rows; i++) {
 		if (is_invalid(pace, columns, i))
 			return fail(err, EINVAL, "scan: row %zu is invalid", i);

@@ -2,6 +2,7 @@
 #include "inferred.h"
 
 #include "model/flips.h"
+#include "model/memory.h"
 #include "model/zone.h"
 
 #include <errno.h>
@@ -140,17 +141,8 @@ int inferred_load(struct inferred_rows *u, const struct model *m,
 		  const struct inferred_columns *columns, size_t rows, uint64_t first,
 		  struct error *err)
 {
-	size_t room = u->nr + rows;
-	int ret = 0;
+	int ret = grow(&u->rows, &u->room, u->nr + rows, sizeof(*u->rows), "rows of inferred", err);
 
-	if (room > u->room) {
-		struct inferred *more = realloc(u->rows, room * sizeof(*more));
-
-		if (!more)
-			return fail(err, ENOMEM, "no memory for %zu rows of inferred", room);
-		u->rows = more;
-		u->room = room;
-	}
 	for (size_t i = 0; i < rows && !ret; i++) {
 		if (columns->at[i] < first)
 			continue;

@@ -2,6 +2,7 @@
 #include "new_limits.h"
 
 #include "load.h"
+#include "model/memory.h"
 #include "model/pcp.h"
 #include "model/policy_stack.h"
 #include "model/watermark.h"
@@ -53,17 +54,9 @@ static int check_row(const struct new_limits *limits, const struct new_limit *ro
 int new_limits_load(struct new_limits *limits, const struct new_limit_columns *columns, size_t rows,
 		    struct error *err)
 {
-	size_t room = limits->nr + rows;
-	int ret = 0;
+	int ret = grow(&limits->rows, &limits->room, limits->nr + rows, sizeof(*limits->rows),
+		       "rows of new_limit", err);
 
-	if (room > limits->room) {
-		struct new_limit *more = realloc(limits->rows, room * sizeof(*more));
-
-		if (!more)
-			return fail(err, ENOMEM, "no memory for %zu rows of new_limit", room);
-		limits->rows = more;
-		limits->room = room;
-	}
 	for (size_t i = 0; i < rows && !ret; i++) {
 		int zone = find_zone(limits, columns->node[i], columns->zone[i]);
 		struct new_limit *row = &limits->rows[limits->nr];

@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preempted_frees.h"
 
+#include "model/memory.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
-enum { FIRST_ROOM = 1 << 12 };
-
 int preempted_frees_add(struct preempted_frees *p, low_row row, uint32_t resumed, struct error *err)
 {
-	if (p->nr == p->room) {
-		size_t room = p->room ? 2 * p->room : FIRST_ROOM;
-		struct preempted_free *all = realloc(p->all, room * sizeof(*all));
-
-		if (!all)
-			return fail(err, ENOMEM, "no memory for %zu preempted frees", room);
-		p->all = all;
-		p->room = room;
-	}
+	if (grow(&p->all, &p->room, p->nr + 1, sizeof(*p->all), "preempted frees", err))
+		return -ENOMEM;
 	p->all[p->nr++] = (struct preempted_free){row, resumed};
 	return 0;
 }

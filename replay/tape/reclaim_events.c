@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reclaim_events.h"
 
+#include "model/memory.h"
 #include "model/owed.h"
 #include "model/vmstat_diff.h"
 #include "model/watermark.h"
@@ -44,15 +45,8 @@ static int add(struct reclaim_events *a, const struct reclaim_event *reclaim_eve
 		return fail(err, EINVAL, "reclaim: row %zu goes back from event %llu to %llu",
 			    a->nr, (unsigned long long)a->rows[a->nr - 1].at,
 			    (unsigned long long)reclaim_event->at);
-	if (a->nr == a->room) {
-		size_t room = a->room ? 2 * a->room : 1024;
-		struct reclaim_event *more = realloc(a->rows, room * sizeof(*more));
-
-		if (!more)
-			return fail(err, ENOMEM, "no memory for %zu rows of reclaim", room);
-		a->rows = more;
-		a->room = room;
-	}
+	if (grow(&a->rows, &a->room, a->nr + 1, sizeof(*a->rows), "rows of reclaim", err))
+		return -ENOMEM;
 	a->rows[a->nr++] = *reclaim_event;
 	return 0;
 }

@@ -2,6 +2,7 @@
 #include "recorded_compaction.h"
 
 #include "model/buddy.h"
+#include "model/memory.h"
 #include "model/scan_effects.h"
 #include "model/zone.h"
 
@@ -79,17 +80,9 @@ int recorded_compactions_load(struct recorded_compactions *c,
 		if (c->nr && columns->at[i] < c->rows[c->nr - 1].at)
 			return fail(err, EINVAL, "compaction: a row goes back to event %llu",
 				    (unsigned long long)columns->at[i]);
-		if (c->nr == c->room) {
-			size_t room = c->room ? 2 * c->room : 1024;
-			struct recorded_compaction_row *more =
-				realloc(c->rows, room * sizeof(*more));
-
-			if (!more)
-				return fail(err, ENOMEM, "no memory for %zu rows of compaction",
-					    room);
-			c->rows = more;
-			c->room = room;
-		}
+		if (grow(&c->rows, &c->room, c->nr + 1, sizeof(*c->rows), "rows of compaction",
+			 err))
+			return -ENOMEM;
 		c->rows[c->nr++] = read_row(columns, i);
 		c->searches_traced |= columns->kind[i] == COMPACTION_KIND_FAST_ISOLATE_FREEPAGES;
 	}
