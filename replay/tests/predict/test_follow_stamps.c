@@ -24,14 +24,13 @@ TEST(a_stamp_shows_that_reclaim_has_begun)
 	static const struct stamped stamps[] = {DRAINED(.at = 4, .count = 4, .high = 8,
 							.high_min = 8, .high_max = 8, .batch = 1,
 							.free_count = 4, .reclaim_active = true)};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(sizes_of_drains(v).nr == 1 && !sizes_of_drains(v).exact);
 	validate_free(v);
 	v = VALIDATED(chunks, events, WITH(stamps));
 	check(sizes_of_drains(v).nr == 1 && sizes_of_drains(v).exact == 1);
 	check(validate_model(v)->zones[0].reclaim_active);
-	validate_free(v);
 }
 
 /* The refill of a list with batch 4, of twice that: alloc_factor was 1, and is 2 after it. */
@@ -71,10 +70,9 @@ TEST(a_stamp_parts_refills)
 		REFILL(.at = 1, .high = 8, .high_min = 8, .high_max = 8, .batch = 1),
 		REFILL(.at = 2, .high = 8, .high_min = 8, .high_max = 8, .batch = 1),
 	};
-	struct validate *v = VALIDATED(chunks, events, WITH(stamps));
+	VALIDATE *v = VALIDATED(chunks, events, WITH(stamps));
 
 	check(all_exact(v, DECISION_REFILL_SIZE, 2));
-	validate_free(v);
 }
 
 /* Frees whose count is one below the model's, which has not seen an entry leave. */
@@ -111,7 +109,7 @@ TEST(rows_out_of_order_are_refused)
 	struct stamps loaded = {0};
 	const struct chunk chunks[] = {{2048, 10, MOVABLE}};
 	const struct row events[] = {FREE(0, 512, 0)};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 	uint64_t at[] = {stamps[0].at, stamps[1].at};
 	uint16_t zeros[2] = {0};
 	uint8_t kinds[2] = {STAMP_KIND_DRAIN, STAMP_KIND_DRAIN}, zones[2] = {ZONE_DMA, ZONE_DMA};
@@ -147,5 +145,4 @@ TEST(rows_out_of_order_are_refused)
 
 	check(stamps_load(&loaded, validate_model(v), &columns, 2, 0, &err) == -EINVAL);
 	stamps_free(&loaded);
-	validate_free(v);
 }

@@ -11,7 +11,7 @@ TEST(a_claim_of_a_whole_chunk_changes_all_its_pageblocks)
 		ZONE_LOCKED(0, 1040, 4, UNMOVABLE),          ALLOC(0, 1040, 4, UNMOVABLE),
 		ZONE_LOCKED(0, 1536, 8, UNMOVABLE),          ALLOC(0, 1536, 8, UNMOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(decision_count(v, DECISION_EXTFRAG).nr == 1 &&
 	      decision_count(v, DECISION_EXTFRAG).exact == 0);
@@ -20,7 +20,6 @@ TEST(a_claim_of_a_whole_chunk_changes_all_its_pageblocks)
 	check(frame_block(validate_model(v), 1024)->migratetype == UNMOVABLE);
 	check(frame_block(validate_model(v), 1536)->migratetype == UNMOVABLE);
 	check(frame_block(validate_model(v), 0)->migratetype == MOVABLE);
-	validate_free(v);
 }
 
 TEST(a_page_of_another_list_shows_its_pageblock_s_type)
@@ -32,12 +31,11 @@ TEST(a_page_of_another_list_shows_its_pageblock_s_type)
 		ZONE_LOCKED(0, 1040, 4, UNMOVABLE),
 		ALLOC(0, 1040, 4, UNMOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 2);
 	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 1);
 	check(frame_block(validate_model(v), 1024)->migratetype == UNMOVABLE);
-	validate_free(v);
 }
 
 TEST(a_claim_that_shows_empty_lists_fills_them)
@@ -49,11 +47,10 @@ TEST(a_claim_that_shows_empty_lists_fills_them)
 		ALLOC(0, 2048, 4, UNMOVABLE),       ZONE_LOCKED(0, 2064, 4, UNMOVABLE),
 		ALLOC(0, 2064, 4, UNMOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 2);
 	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 1);
-	validate_free(v);
 }
 
 TEST(a_single_page_proves_nothing_against_the_small_chunks_that_follow)
@@ -67,12 +64,11 @@ TEST(a_single_page_proves_nothing_against_the_small_chunks_that_follow)
 		ZONE_LOCKED(0, 1026, 0, MOVABLE),
 		ALLOC(0, 2048, 0, MOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4);
+	VALIDATE *v = VALIDATED(chunks, events, .pcp_batch = 4);
 
 	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 3);
 	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 2);
 	check(validate_model(v)->frames[2049].state == FRAME_USED);
-	validate_free(v);
 }
 
 TEST(a_chunk_that_merges_with_a_phantom_s_buddy_is_no_list_s_first)
@@ -86,11 +82,10 @@ TEST(a_chunk_that_merges_with_a_phantom_s_buddy_is_no_list_s_first)
 		ZONE_LOCKED(0, 2048, 0, MOVABLE),
 		ALLOC(0, 2050, 0, MOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4);
+	VALIDATE *v = VALIDATED(chunks, events, .pcp_batch = 4);
 
 	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 3);
 	check(validate_model(v)->frames[2050].state == FRAME_USED);
-	validate_free(v);
 }
 
 TEST(a_fallback_moves_the_recorded_chunk_s_block_and_no_other)
@@ -108,7 +103,7 @@ TEST(a_fallback_moves_the_recorded_chunk_s_block_and_no_other)
 		ZONE_LOCKED(0, 1040, 4, UNMOVABLE),
 		ALLOC(0, 1040, 4, UNMOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events, .kernel = "6.1.192");
+	VALIDATE *v = VALIDATED(chunks, events, .kernel = "6.1.192");
 
 	check(decision_count(v, DECISION_EXTFRAG).nr == 1 &&
 	      decision_count(v, DECISION_EXTFRAG).exact == 0);
@@ -117,7 +112,6 @@ TEST(a_fallback_moves_the_recorded_chunk_s_block_and_no_other)
 	check(validate_model(v)->frames[512].state == FRAME_FREE);
 	check(validate_model(v)->frames[512].list == MOVABLE);
 	check(frame_block(validate_model(v), 1024)->migratetype == MOVABLE);
-	validate_free(v);
 }
 
 TEST(a_fallback_shows_that_larger_chunks_are_not_free)
@@ -131,13 +125,12 @@ TEST(a_fallback_shows_that_larger_chunks_are_not_free)
 		ZONE_LOCKED(0, 1040, 4, UNMOVABLE),
 		ALLOC(0, 1040, 4, UNMOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events, .kernel = "5.10");
+	VALIDATE *v = VALIDATED(chunks, events, .kernel = "5.10");
 
 	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 2 &&
 	      decision_count(v, DECISION_ZONE_LOCKED).exact == 1);
 	check(validate_model(v)->frames[2048].state == FRAME_USED);
 	check(frame_block(validate_model(v), 2048)->migratetype == MOVABLE);
-	validate_free(v);
 }
 
 /* A page is stolen from a chunk of a MOVABLE block, which keeps its type. */
@@ -155,7 +148,7 @@ TEST(a_steal_shows_which_chunks_are_not_first)
 	/* The smallest chunk would be stolen first. */
 	static const struct chunk two_lists[] = {{1024, 0, MOVABLE}, {1028, 1, MOVABLE}};
 	static const struct row vanished[] = {STOLEN(1028, 1), STOLEN(1029, 0)};
-	struct validate *v = VALIDATED(one_list, turned);
+	VALIDATE *v = VALIDATED(one_list, turned);
 
 	check(decision_count(v, DECISION_EXTFRAG).nr == 3);
 	check(decision_count(v, DECISION_EXTFRAG).exact == 2);
@@ -164,7 +157,6 @@ TEST(a_steal_shows_which_chunks_are_not_first)
 	check(decision_count(v, DECISION_EXTFRAG).nr == 2);
 	check(decision_count(v, DECISION_EXTFRAG).exact == 1);
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_ISOLATED].nr == 1);
-	validate_free(v);
 }
 
 /* A page of a MOVABLE block that its request claims, because of a free chunk of order `from`. */
@@ -185,7 +177,7 @@ TEST(a_claim_shows_which_chunk_was_first_and_moves_no_other_block)
 		ALLOC(0, 1024, 6, UNMOVABLE),
 		CLAIMED(1536, 6, 6),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(decision_count(v, DECISION_EXTFRAG).nr == 2);
 	check(decision_count(v, DECISION_EXTFRAG).exact == 1);
@@ -193,5 +185,4 @@ TEST(a_claim_shows_which_chunk_was_first_and_moves_no_other_block)
 	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 2);
 	check(validate_model(v)->frames[512].state == FRAME_FREE);
 	check(frame_block(validate_model(v), 512)->migratetype == MOVABLE);
-	validate_free(v);
 }

@@ -36,12 +36,11 @@ TEST(TVA_a_run_is_freed_as_aligned_blocks)
 		FREE(0, 513, 0, .run = 10, .step = 1),
 		ALLOC(0, 516, 2, MOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events, .kernel = "7.2", .pcp_batch = 63);
+	VALIDATE *v = VALIDATED(chunks, events, .kernel = "7.2", .pcp_batch = 63);
 
 	check(decision_count(v, DECISION_ALLOC).exact == 1);
 	check(entry_order(v, 513) == 0 && entry_order(v, 514) == 1);
 	check(entry_order(v, 520) == 1 && entry_order(v, 522) == 0);
-	validate_free(v);
 }
 
 TEST(pages_freed_one_by_one_come_back_one_by_one)
@@ -51,11 +50,10 @@ TEST(pages_freed_one_by_one_come_back_one_by_one)
 		ALLOC(0, 515, 0, MOVABLE),
 		ALLOC(0, 514, 0, MOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events, .kernel = "7.2", .pcp_batch = 63);
+	VALIDATE *v = VALIDATED(chunks, events, .kernel = "7.2", .pcp_batch = 63);
 
 	check(decision_count(v, DECISION_ALLOC).exact == 2);
 	check(entry_order(v, 512) == 0 && entry_order(v, 513) == 0);
-	validate_free(v);
 }
 
 TEST(the_pages_of_a_split_block_are_freed_together)
@@ -65,10 +63,9 @@ TEST(the_pages_of_a_split_block_are_freed_together)
 		ALLOC(0, 2048, 5, MOVABLE),
 		FREE(0, 2052, 0, .run = 4, .step = 1),
 	};
-	struct validate *v = VALIDATED(chunks, events, .kernel = "7.2", .pcp_batch = 63);
+	VALIDATE *v = VALIDATED(chunks, events, .kernel = "7.2", .pcp_batch = 63);
 
 	check(entry_order(v, 2052) == 2);
-	validate_free(v);
 }
 
 TEST(a_later_event_separates_two_runs_side_by_side)
@@ -78,10 +75,9 @@ TEST(a_later_event_separates_two_runs_side_by_side)
 		ALLOC(0, 516, 2, MOVABLE),
 		ALLOC(0, 512, 2, MOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events, .kernel = "7.2", .pcp_batch = 63);
+	VALIDATE *v = VALIDATED(chunks, events, .kernel = "7.2", .pcp_batch = 63);
 
 	check(decision_count(v, DECISION_ALLOC).exact == 2);
-	validate_free(v);
 }
 
 TEST(the_drain_of_a_block_comes_before_the_next_block)
@@ -93,11 +89,10 @@ TEST(the_drain_of_a_block_comes_before_the_next_block)
 		DRAIN(0, 520, 1, MOVABLE),
 		ALLOC(0, 514, 1, MOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events, .kernel = "7.2", .pcp_batch = 2);
+	VALIDATE *v = VALIDATED(chunks, events, .kernel = "7.2", .pcp_batch = 2);
 
 	check(decision_count(v, DECISION_ALLOC).exact == 1);
 	check(entry_order(v, 516) == 2 && entry_order(v, 522) == 0);
-	validate_free(v);
 }
 
 TEST(pages_of_a_free_block_are_no_run)
@@ -109,10 +104,9 @@ TEST(pages_of_a_free_block_are_no_run)
 		FREE(0, 2048, 0),
 		FREE(0, 2049, 0),
 	};
-	struct validate *v = VALIDATED(targets, events, .kernel = "7.2", .pcp_batch = 63,
-				       .migrates_at = 1, .target = 2064);
+	VALIDATE *v = VALIDATED(targets, events, .kernel = "7.2", .pcp_batch = 63, .migrates_at = 1,
+				.target = 2064);
 
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_FREE_UNDONE].nr == 2);
 	check(validate_model(v)->pcps[0].count == 0);
-	validate_free(v);
 }

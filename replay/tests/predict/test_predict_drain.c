@@ -12,12 +12,11 @@ TEST(a_drain_that_waits_for_the_zone_lock_comes_after_the_events_of_the_holder)
 		ALLOC(1, 1024, 0, MOVABLE),
 		DRAIN(0, 512, 0, MOVABLE, .run = 7),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(all_exact(v, DECISION_ZONE_LOCKED, 1));
 	check(all_exact(v, DECISION_DRAIN, 7));
 	check(all_exact(v, DECISION_DRAIN_SIZE, 1));
-	validate_free(v);
 }
 
 TEST(a_drained_page_was_on_the_list_of_the_type_it_was_freed_as)
@@ -32,13 +31,12 @@ TEST(a_drained_page_was_on_the_list_of_the_type_it_was_freed_as)
 		FREE(0, 1024, 0),
 		DRAIN(0, 512, 0, UNMOVABLE, .run = 7),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(decision_count(v, DECISION_EXTFRAG).exact == 1);
 	check(all_exact(v, DECISION_DRAIN, 7));
 	check(decision_count(v, DECISION_DRAIN_SIZE).exact == 1);
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_DRAINED_ELSEWHERE].nr == 0);
-	validate_free(v);
 }
 
 TEST(a_drain_that_skips_list_0_does_not_empty_all_lists)
@@ -53,11 +51,10 @@ TEST(a_drain_that_skips_list_0_does_not_empty_all_lists)
 		DRAIN(0, 512, 0, MOVABLE, .run = 6),
 		DRAIN(0, 1024, 0, UNMOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(all_exact(v, DECISION_DRAIN, 7));
 	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 1);
-	validate_free(v);
 }
 
 /* A virtual CPU may stand still amid a drain. A second drain would begin with the UNMOVABLE list.
@@ -75,13 +72,12 @@ TEST(a_pause_ends_no_drain_whose_size_is_a_guess)
 		DRAIN(0, 516, 0, MOVABLE, .pause = 5),
 		DRAIN(0, 518, 0, MOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 2, .unseen = 11);
+	VALIDATE *v = VALIDATED(chunks, events, .pcp_batch = 2, .unseen = 11);
 
 	check(all_exact(v, DECISION_DRAIN, 4));
 	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 1);
 	check(decision_count(v, DECISION_DRAIN_SIZE).unknown == 1);
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_DRAINED_ELSEWHERE].nr == 0);
-	validate_free(v);
 }
 
 TEST(another_task_s_work_between_a_free_and_its_drain_does_not_matter)
@@ -91,21 +87,19 @@ TEST(another_task_s_work_between_a_free_and_its_drain_does_not_matter)
 		FREE(0, 512, 0, .run = 8),
 		DRAIN(0, 512, 0, MOVABLE, .run = 7),
 	};
-	struct validate *v = VALIDATED(chunks, events, .tick_at = 8);
+	VALIDATE *v = VALIDATED(chunks, events, .tick_at = 8);
 
 	check(all_exact(v, DECISION_DRAIN_SIZE, 1));
-	validate_free(v);
 }
 
 TEST(a_drained_chunk_of_several_pageblocks_sets_the_type_of_each)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
 	static const struct row events[] = {FREE(0, 1024, 10), DRAIN(0, 1024, 10, UNMOVABLE)};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(frame_block(validate_model(v), 1024)->migratetype == UNMOVABLE);
 	check(frame_block(validate_model(v), 1536)->migratetype == UNMOVABLE);
-	validate_free(v);
 }
 
 TEST(a_drain_in_pieces_goes_on_after_an_interrupt_between_two_of_them)
@@ -117,7 +111,7 @@ TEST(a_drain_in_pieces_goes_on_after_an_interrupt_between_two_of_them)
 		FREE_IN_SOFTIRQ(0, 700, 0), DRAIN(0, 520, 0, MOVABLE, .run = 10),
 		ALLOC(0, 700, 0, MOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events, .kernel = "6.19", .pcp_batch = 2);
+	VALIDATE *v = VALIDATED(chunks, events, .kernel = "6.19", .pcp_batch = 2);
 
 	check(all_exact(v, DECISION_DRAIN, 14));
 	check(all_exact(v, DECISION_DRAIN_SIZE, 1));
@@ -126,7 +120,6 @@ TEST(a_drain_in_pieces_goes_on_after_an_interrupt_between_two_of_them)
 	validate_free(v);
 	v = VALIDATED(chunks, events, .kernel = "6.18", .pcp_batch = 2);
 	check(decision_count(v, DECISION_DRAIN_SIZE).exact == 0);
-	validate_free(v);
 }
 
 TEST(a_drain_in_pieces_stops_when_its_task_moves_to_another_cpu)
@@ -139,7 +132,7 @@ TEST(a_drain_in_pieces_stops_when_its_task_moves_to_another_cpu)
 		DRAIN(0, 512, 0, MOVABLE, .run = 4, .worker = true),
 		FREE(1, 700, 0, .worker = true),
 	};
-	struct validate *v = VALIDATED(chunks, events, .kernel = "6.19", .pcp_batch = 2);
+	VALIDATE *v = VALIDATED(chunks, events, .kernel = "6.19", .pcp_batch = 2);
 	struct accuracy_count size = decision_count(v, DECISION_DRAIN_SIZE);
 
 	check(size.nr == 1 && size.unknown == 1);
@@ -149,7 +142,6 @@ TEST(a_drain_in_pieces_stops_when_its_task_moves_to_another_cpu)
 	v = VALIDATED(chunks, events, .kernel = "6.18", .pcp_batch = 2);
 	size = decision_count(v, DECISION_DRAIN_SIZE);
 	check(size.nr == 1 && size.unknown == 0 && size.exact == 0);
-	validate_free(v);
 }
 
 /* A page of a drain of all lists, by another task. */
@@ -167,14 +159,13 @@ TEST(a_list_that_a_drain_of_all_lists_passes_over_was_empty)
 		DRAIN_ALL(512, .run = 3),
 		ALLOC(0, 1024, 0, UNMOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(decision_count(v, DECISION_DRAIN).nr == 3 &&
 	      decision_count(v, DECISION_DRAIN).exact == 2);
 	check(decision_count(v, DECISION_ALLOC).exact == 2);
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LATE_ALLOC].nr == 1);
 	check(validate_model(v)->pcps[0].count == 0);
-	validate_free(v);
 }
 
 TEST(several_pages_of_a_list_that_a_drain_passes_over_are_still_there)
@@ -192,11 +183,10 @@ TEST(several_pages_of_a_list_that_a_drain_passes_over_are_still_there)
 		ALLOC(0, 1025, 0, UNMOVABLE),
 		ALLOC(0, 1024, 0, UNMOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(decision_count(v, DECISION_ALLOC).exact == 3);
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LATE_ALLOC].nr == 0);
-	validate_free(v);
 }
 
 TEST(the_only_entry_of_a_list_passed_over_has_left_if_it_never_comes_again)
@@ -212,13 +202,12 @@ TEST(the_only_entry_of_a_list_passed_over_has_left_if_it_never_comes_again)
 		DRAIN(0, 520, 1, MOVABLE),
 		DRAIN(0, 512, 0, MOVABLE, .run = 4),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(decision_count(v, DECISION_DRAIN).nr == 5 &&
 	      decision_count(v, DECISION_DRAIN).exact == 4);
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_UNTRACED_ALLOC].nr == 1);
 	check(validate_model(v)->pcps[0].count == 0);
-	validate_free(v);
 }
 
 TEST(a_drain_of_the_whole_pcp_may_follow_an_overflow)
@@ -241,9 +230,8 @@ TEST(a_drain_of_the_whole_pcp_may_follow_an_overflow)
 		DRAIN(0, 1042, 0, MOVABLE),
 		DRAIN(0, 1044, 0, MOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(all_exact(v, DECISION_DRAIN, 8));
 	check(all_exact(v, DECISION_DRAIN_SIZE, 1));
-	validate_free(v);
 }

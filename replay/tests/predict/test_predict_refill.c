@@ -17,14 +17,13 @@ TEST(frees_before_a_claim_in_a_refill_have_the_old_type)
 		ZONE_LOCKED(1, 2050, 0, UNMOVABLE),
 		ALLOC(1, 2048, 0, UNMOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4);
+	VALIDATE *v = VALIDATED(chunks, events, .pcp_batch = 4);
 	const struct model *m = validate_model(v);
 
 	check(decision_count(v, DECISION_EXTFRAG).exact == 1);
 	check(m->frames[pcp_list(m, &m->pcps[0], 0, MOVABLE)].next == 2400);
 	check(m->frames[pcp_list(m, &m->pcps[0], 0, UNMOVABLE)].next == 2402);
 	check(frame_block(m, 2400)->migratetype == UNMOVABLE);
-	validate_free(v);
 }
 
 /* CMA goes first while it is more than half of the free pages (__rmqueue, 6.12). */
@@ -36,12 +35,11 @@ TEST(a_refill_mixes_MOVABLE_and_CMA_pages)
 		ZONE_LOCKED(0, 1024, 0, MOVABLE), ZONE_LOCKED(0, 2050, 0, CMA),
 		ALLOC(0, 2048, 0, MOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4, .cma = 2048);
+	VALIDATE *v = VALIDATED(chunks, events, .pcp_batch = 4, .cma = 2048);
 
 	check(all_exact(v, DECISION_ZONE_LOCKED, 4));
 	check(all_exact(v, DECISION_REFILL_SIZE, 1));
 	check(decision_count(v, DECISION_ALLOC).exact == 1);
-	validate_free(v);
 }
 
 /* A refill with `size` pages, then `allocs` allocations from it; returns the next row. */
@@ -87,8 +85,7 @@ TEST(a_page_that_a_refill_takes_twice_is_on_the_list_once)
 		EXTFRAG(0, 2048, 0, 4, UNMOVABLE, MOVABLE),
 		DRAIN(0, 2048, 0, UNMOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4, .kernel = "2.6.31");
+	VALIDATE *v = VALIDATED(chunks, events, .pcp_batch = 4, .kernel = "2.6.31");
 
 	check_sound(validate_model(v));
-	validate_free(v);
 }

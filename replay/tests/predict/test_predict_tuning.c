@@ -11,7 +11,7 @@ TEST(a_drain_below_high_shows_reclaim_and_a_missing_drain_shows_its_end)
 		FREE(0, 520, 0, .run = 3), DRAIN(0, 518, 0, MOVABLE, .run = 3),
 		FREE(0, 526, 0, .run = 6),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	/* The begin and the end of reclaim are one miss each. */
 	check(all_exact(v, DECISION_DRAIN, 6));
@@ -19,7 +19,6 @@ TEST(a_drain_below_high_shows_reclaim_and_a_missing_drain_shows_its_end)
 	check(decision_count(v, DECISION_DRAIN_SIZE).exact == 1);
 	check(!validate_model(v)->zones[0].reclaim_active);
 	check(validate_model(v)->pcps[0].high == 8);
-	validate_free(v);
 }
 
 TEST(a_start_of_proc_learns_from_drains_once_its_pcp_pages_were_seen)
@@ -31,12 +30,11 @@ TEST(a_start_of_proc_learns_from_drains_once_its_pcp_pages_were_seen)
 		FREE(0, 512, 0, .run = 4), DRAIN(0, 512, 0, MOVABLE, .run = 3),
 		FREE(0, 520, 0, .run = 3), DRAIN(0, 518, 0, MOVABLE, .run = 3),
 	};
-	struct validate *v = VALIDATED(chunks, events, .unseen = 1);
+	VALIDATE *v = VALIDATED(chunks, events, .unseen = 1);
 
 	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 2);
 	check(decision_count(v, DECISION_DRAIN_SIZE).exact == 1);
 	check(validate_model(v)->zones[0].reclaim_active);
-	validate_free(v);
 }
 
 TEST(a_drain_of_a_batch_shows_that_few_pages_were_freed_in_a_row)
@@ -185,11 +183,10 @@ TEST(an_idle_pcp_that_no_tick_drained_counts_its_ticks_anew)
 		FREE(1, 512, 0),
 		FREE(0, 1024, 0),
 	};
-	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 2, .tick_at = 4, .nr_ticks = 3,
-				       .remote = true);
+	VALIDATE *v = VALIDATED(chunks, events, .pcp_batch = 2, .tick_at = 4, .nr_ticks = 3,
+				.remote = true);
 	const struct pcp *pcp = zone_pcp(validate_model(v), validate_model(v)->zones, 1);
 
 	check(pcp->count == 2);
 	check(pcp->expire == 2);
-	validate_free(v);
 }

@@ -27,10 +27,9 @@ TEST(an_entry_left_after_its_own_free)
 		FREE(0, 2100, 0), FREE(0, 2102, 0),           FREE(1, 2104, 0),
 		FREE(1, 2106, 0), ALLOC(0, 2100, 0, MOVABLE), FREE(0, 2102, 0),
 	};
-	struct validate *v = VALIDATED(none, events, .pcp_batch = 4);
+	VALIDATE *v = VALIDATED(none, events, .pcp_batch = 4);
 
 	check(has_window(v, INFERRED_KIND_ALLOC, 2102, 2, 4));
-	validate_free(v);
 }
 
 TEST(a_drain_of_the_list_shows_that_the_entry_was_there)
@@ -39,10 +38,9 @@ TEST(a_drain_of_the_list_shows_that_the_entry_was_there)
 		FREE(0, 2100, 0, .run = 8), DRAIN(0, 2100, 0, MOVABLE), FREE(1, 2120, 0),
 		FREE(1, 2122, 0),           ALLOC(0, 2112, 0, MOVABLE), FREE(0, 2114, 0),
 	};
-	struct validate *v = VALIDATED(none, events);
+	VALIDATE *v = VALIDATED(none, events);
 
 	check(has_window(v, INFERRED_KIND_ALLOC, 2114, 9, 11));
-	validate_free(v);
 }
 
 TEST(an_early_alloc_came_after_the_last_event_of_its_cpu)
@@ -51,10 +49,9 @@ TEST(an_early_alloc_came_after_the_last_event_of_its_cpu)
 		FREE(0, 2100, 0), FREE(0, 2102, 0),           FREE(1, 2104, 0),
 		FREE(1, 2106, 0), ALLOC(0, 2100, 0, MOVABLE), ALLOC(0, 2102, 0, MOVABLE),
 	};
-	struct validate *v = VALIDATED(none, events, .pcp_batch = 4);
+	VALIDATE *v = VALIDATED(none, events, .pcp_batch = 4);
 
 	check(has_window(v, INFERRED_KIND_EARLY_ALLOC, 2102, 2, 4));
-	validate_free(v);
 }
 
 TEST(a_block_was_isolated_after_the_last_event_of_it_or_its_buddy)
@@ -69,10 +66,9 @@ TEST(a_block_was_isolated_after_the_last_event_of_it_or_its_buddy)
 		ALLOC(1, 2052, 0, MOVABLE),
 		FREE(1, 2048, 0),
 	};
-	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4);
+	VALIDATE *v = VALIDATED(chunks, events, .pcp_batch = 4);
 
 	check(has_window(v, INFERRED_KIND_ISOLATED, 2048, 2, 4));
-	validate_free(v);
 }
 
 /* The refill has events of its own: the alloc that caused it was there. */
@@ -85,8 +81,7 @@ TEST(an_alloc_that_caused_a_refill_has_no_window)
 		FREE(1, 2106, 0),
 		ALLOC(0, 2048, 0, MOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(has_window(v, INFERRED_KIND_EARLY_ALLOC, 2048, 0, 1));
-	validate_free(v);
 }

@@ -34,7 +34,7 @@ TEST(the_order_of_a_drain_shows_when_a_page_joined)
 		BY(1, 0, FREE, .pfn = 518, .run = 5),
 		BY(1, 0, PCPU_DRAIN, .pfn = 512, .run = 7),
 	};
-	struct validate *v = VALIDATED(chunks, late);
+	VALIDATE *v = VALIDATED(chunks, late);
 	struct found_rows found = inferred_rows(v);
 
 	check(all_exact(v, DECISION_DRAIN, 7) && all_exact(v, DECISION_DRAIN_SIZE, 1));
@@ -44,7 +44,6 @@ TEST(the_order_of_a_drain_shows_when_a_page_joined)
 	v = VALIDATED(chunks, at_once);
 	check(all_exact(v, DECISION_DRAIN, 7) && all_exact(v, DECISION_DRAIN_SIZE, 1));
 	check(inferred_rows(v).nr == 0);
-	validate_free(v);
 }
 
 TEST(a_page_joins_between_those_that_show_it)
@@ -61,12 +60,11 @@ TEST(a_page_joins_between_those_that_show_it)
 		BY(3, 0, ALLOC, .pfn = 516),
 		BY(3, 0, ALLOC, .pfn = 514),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 	struct found_rows found = inferred_rows(v);
 
 	check(all_exact(v, DECISION_ALLOC, 5));
 	check(is_late(&found, 512, 0, 0, 3));
-	validate_free(v);
 }
 
 TEST(an_alloc_takes_the_page_below_one_that_is_not_there)
@@ -79,12 +77,11 @@ TEST(an_alloc_takes_the_page_below_one_that_is_not_there)
 		BY(1, 0, FREE, .pfn = 1040, .order = 4),
 		BY(1, 0, ALLOC, .pfn = 512),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 	struct found_rows found = inferred_rows(v);
 
 	check(all_exact(v, DECISION_ALLOC, 2));
 	check(is_late(&found, 512, 1, 0, 4));
-	validate_free(v);
 }
 
 TEST(a_list_that_is_refilled_was_empty)
@@ -97,14 +94,13 @@ TEST(a_list_that_is_refilled_was_empty)
 		BY(1, 0, ALLOC, .pfn = 512),
 		BY(1, 0, ALLOC, .pfn = 2049),
 	};
-	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4);
+	VALIDATE *v = VALIDATED(chunks, events, .pcp_batch = 4);
 	struct found_rows found = inferred_rows(v);
 
 	check(all_exact(v, DECISION_ALLOC, 3) && all_exact(v, DECISION_REFILL_SIZE, 1));
 	check(found.nr >= 2 && found.rows[0].kind == INFERRED_KIND_UNDONE_FREE);
 	check(found.rows[found.nr - 1].kind == INFERRED_KIND_LATE_FREE &&
 	      found.rows[found.nr - 1].at == 6);
-	validate_free(v);
 }
 
 TEST(the_page_overflows_the_pcp_when_its_task_continues)
@@ -115,12 +111,11 @@ TEST(the_page_overflows_the_pcp_when_its_task_continues)
 		BY(2, 0, FREE, .pfn = 1024, .order = 4),
 		BY(1, 0, PCPU_DRAIN, .pfn = 512, .run = 7),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 	struct found_rows found = inferred_rows(v);
 
 	check(all_exact(v, DECISION_DRAIN, 7) && all_exact(v, DECISION_DRAIN_SIZE, 1));
 	check(is_late(&found, 526, 7, 0, 9));
-	validate_free(v);
 }
 
 TEST(the_task_may_continue_on_another_cpu)
@@ -137,7 +132,7 @@ TEST(the_task_may_continue_on_another_cpu)
 		BY(3, 1, PCPU_DRAIN, .pfn = 516), BY(3, 1, PCPU_DRAIN, .pfn = 518),
 		BY(3, 1, PCPU_DRAIN, .pfn = 512), BY(3, 1, PCPU_DRAIN, .pfn = 514),
 	};
-	struct validate *v = VALIDATED(chunks, taken_there);
+	VALIDATE *v = VALIDATED(chunks, taken_there);
 	struct found_rows found = inferred_rows(v);
 
 	check(all_exact(v, DECISION_ALLOC, 3));
@@ -146,7 +141,6 @@ TEST(the_task_may_continue_on_another_cpu)
 	v = VALIDATED(chunks, drained_there);
 	check(all_exact(v, DECISION_DRAIN, 4));
 	check(!validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LATE_FREE].nr);
-	validate_free(v);
 }
 
 TEST(an_interrupt_may_free_a_page_first)
@@ -156,12 +150,11 @@ TEST(an_interrupt_may_free_a_page_first)
 		BY(1, 0, FREE, .pfn = 516),  BY(1, 0, ALLOC, .pfn = 516),
 		BY(1, 0, ALLOC, .pfn = 512), BY(1, 0, ALLOC, .pfn = 514),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 	struct found_rows found = inferred_rows(v);
 
 	check(all_exact(v, DECISION_ALLOC, 3));
 	check(is_late(&found, 512, 0, 0, 2));
-	validate_free(v);
 }
 
 TEST(a_task_with_preemption_off_is_not_preempted)
@@ -174,10 +167,9 @@ TEST(a_task_with_preemption_off_is_not_preempted)
 		BY(3, 0, ALLOC, .pfn = 518),
 		BY(3, 0, ALLOC, .pfn = 512),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(!validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LATE_FREE].nr);
-	validate_free(v);
 }
 
 /*
@@ -203,7 +195,7 @@ TEST(an_overflow_that_does_not_come_shows_a_page_that_is_not_there)
 		BY(2, 0, FREE, .pfn = 528, .run = 7),
 		BY(1, 0, FREE, .pfn = 1040, .order = 4),
 	};
-	struct validate *v = VALIDATED(chunks, preempted);
+	VALIDATE *v = VALIDATED(chunks, preempted);
 	struct found_rows found = inferred_rows(v);
 
 	check(all_exact(v, DECISION_DRAIN, 7) && all_exact(v, DECISION_DRAIN_SIZE, 1));
@@ -213,5 +205,4 @@ TEST(an_overflow_that_does_not_come_shows_a_page_that_is_not_there)
 	v = VALIDATED(chunks, perhaps_not);
 	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 1);
 	check(!validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LATE_FREE].nr);
-	validate_free(v);
 }

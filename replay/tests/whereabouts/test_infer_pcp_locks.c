@@ -15,11 +15,10 @@ TEST(a_free_that_interrupts_a_refill_goes_past_the_pcp)
 		FREE_IN_SOFTIRQ(0, 600, 0),
 		ALLOC(0, 2048, 0, MOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(place_of(validate_model(v), 600) == PLACE_FREE);
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LOCKED_FREE].nr == 1);
-	validate_free(v);
 }
 
 TEST(once_the_holder_goes_on_an_interrupt_finds_the_lock_free)
@@ -31,11 +30,10 @@ TEST(once_the_holder_goes_on_an_interrupt_finds_the_lock_free)
 		FREE_IN_SOFTIRQ(0, 600, 0),
 		FREE(0, 700, 0),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(place_of(validate_model(v), 600) == PLACE_PCP);
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LOCKED_FREE].nr == 0);
-	validate_free(v);
 }
 
 TEST(a_page_that_is_drained_later_was_not_freed_past_a_lock)
@@ -47,11 +45,10 @@ TEST(a_page_that_is_drained_later_was_not_freed_past_a_lock)
 		ALLOC(0, 2048, 0, MOVABLE),
 		DRAIN(1, 600, 0, MOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(all_exact(v, DECISION_DRAIN, 1));
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LOCKED_FREE].nr == 0);
-	validate_free(v);
 }
 
 TEST(another_cpu_s_interrupt_does_not_meet_the_holder)
@@ -61,10 +58,9 @@ TEST(another_cpu_s_interrupt_does_not_meet_the_holder)
 		FREE_IN_SOFTIRQ(1, 600, 0),
 		ALLOC(0, 2048, 0, MOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(place_of(validate_model(v), 600) == PLACE_PCP);
-	validate_free(v);
 }
 
 TEST(a_page_that_next_leaves_a_free_list_was_freed_past_the_pcp)
@@ -75,11 +71,10 @@ TEST(a_page_that_next_leaves_a_free_list_was_freed_past_the_pcp)
 		ZONE_LOCKED(1, 600, 0, MOVABLE),
 		ALLOC(1, 600, 0, MOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 1);
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LOCKED_FREE].nr == 1);
-	validate_free(v);
 }
 
 TEST(one_page_shows_where_all_pages_of_its_interrupt_went)
@@ -89,12 +84,11 @@ TEST(one_page_shows_where_all_pages_of_its_interrupt_went)
 		FREE(0, 700, 0), FREE_IN_SOFTIRQ(0, 600, 0),      FREE_IN_SOFTIRQ(0, 602, 0),
 		FREE(0, 704, 0), ZONE_LOCKED(1, 602, 0, MOVABLE), ALLOC(1, 602, 0, MOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(place_of(validate_model(v), 600) == PLACE_FREE);
 	check(place_of(validate_model(v), 704) == PLACE_PCP);
 	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 1);
-	validate_free(v);
 }
 
 TEST(a_single_page_is_no_refill_while_more_are_free)
@@ -103,10 +97,9 @@ TEST(a_single_page_is_no_refill_while_more_are_free)
 		ZONE_LOCKED(0, 2048, 0, MOVABLE),
 		ALLOC(0, 2048, 0, MOVABLE),
 	};
-	struct validate *v = VALIDATED(chunks, events, .pcp_batch = 4);
+	VALIDATE *v = VALIDATED(chunks, events, .pcp_batch = 4);
 
 	check(decision_count(v, DECISION_ALLOC).exact == 1 &&
 	      decision_count(v, DECISION_REFILL_SIZE).nr == 0);
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_LOCKED_ALLOC].nr == 1);
-	validate_free(v);
 }

@@ -27,11 +27,10 @@ TEST(an_alloc_without_preemption_stays_at_its_event)
 		BY(2, 0, ALLOC, .pfn = 514),
 		BY(1, 0, ALLOC, .pfn = 512),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 
 	check(all_exact(v, DECISION_ALLOC, 2));
 	check(inferred_rows(v).nr == 0);
-	validate_free(v);
 }
 
 TEST(the_event_may_come_any_number_of_events_later)
@@ -86,7 +85,7 @@ TEST(the_task_may_continue_on_another_cpu)
 		BY(3, 1, FREE, .pfn = 600),  BY(1, 1, ALLOC, .pfn = 514),
 		BY(2, 0, ALLOC, .pfn = 512),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 	struct found_rows found = inferred_rows(v);
 
 	check(all_exact(v, DECISION_ALLOC, 3));
@@ -97,7 +96,6 @@ TEST(the_task_may_continue_on_another_cpu)
 	check(all_exact(v, DECISION_ALLOC, 2));
 	check(found.nr == 1 && is_early(&found, 0, 514, 3, 3));
 	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_OTHER_CPU_ALLOC].nr == 0);
-	validate_free(v);
 }
 
 TEST(an_interrupt_may_take_pages_of_the_list_meanwhile)
@@ -112,13 +110,12 @@ TEST(an_interrupt_may_take_pages_of_the_list_meanwhile)
 		BY(2, 0, FREE, .pfn = 518),
 		BY(1, 0, ALLOC, .pfn = 514),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 	struct found_rows found = inferred_rows(v);
 
 	check(all_exact(v, DECISION_ALLOC, 3));
 	check(found.nr == 1 && is_early(&found, 0, 514, 4, 6));
 	check(validate_model(v)->pcps[0].count == 1);
-	validate_free(v);
 }
 
 TEST(two_tasks_may_be_preempted_in_one_list)
@@ -138,7 +135,7 @@ TEST(two_tasks_may_be_preempted_in_one_list)
 		BY(3, 0, ALLOC, .pfn = 512), BY(1, 0, ALLOC, .pfn = 516),
 		BY(2, 0, ALLOC, .pfn = 514),
 	};
-	struct validate *v = VALIDATED(chunks, in_turn);
+	VALIDATE *v = VALIDATED(chunks, in_turn);
 	struct found_rows found = inferred_rows(v);
 
 	/* Both might leave after 518 has left. Only the alloc of 512 shows that they are gone. */
@@ -151,7 +148,6 @@ TEST(two_tasks_may_be_preempted_in_one_list)
 	check(all_exact(v, DECISION_ALLOC, 4));
 	check(found.nr == 2);
 	check(is_early(&found, 0, 516, 6, 7) && is_early(&found, 1, 514, 6, 8));
-	validate_free(v);
 }
 
 TEST(a_page_above_that_may_leave_first_proves_nothing)
@@ -164,12 +160,11 @@ TEST(a_page_above_that_may_leave_first_proves_nothing)
 		BY(1, 0, ALLOC, .pfn = 512),
 		BY(3, 0, ALLOC, .pfn = 514),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 	struct found_rows found = inferred_rows(v);
 
 	check(all_exact(v, DECISION_ALLOC, 2));
 	check(found.nr == 1 && is_early(&found, 0, 514, 3, 4));
-	validate_free(v);
 }
 
 TEST(a_drain_does_not_find_the_page)
@@ -182,14 +177,13 @@ TEST(a_drain_does_not_find_the_page)
 		BY(2, 0, PCPU_DRAIN, .pfn = 514, .run = 7),
 		BY(1, 0, ALLOC, .pfn = 512),
 	};
-	struct validate *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events);
 	struct found_rows found = inferred_rows(v);
 
 	check(all_exact(v, DECISION_ALLOC, 1));
 	check(all_exact(v, DECISION_DRAIN, 7));
 	check(all_exact(v, DECISION_DRAIN_SIZE, 1));
 	check(found.nr == 1 && is_early(&found, 0, 512, 1, 16));
-	validate_free(v);
 }
 
 TEST(a_refill_may_end_in_a_preemption)
