@@ -48,11 +48,10 @@ static void give_back(struct runs *r, uint32_t page)
 
 TEST(a_run_is_served_from_one_block)
 {
-	struct runs r;
 	uint32_t first;
 	int order;
 
-	runs_new(&r);
+	SCOPED(runs, runs_free, r, runs_new);
 	first = ask(&r, 1000, MIGRATETYPE_MOVABLE, &order);
 	check(order == 2);
 	for (uint32_t i = 1; i < 4; i++) {
@@ -64,15 +63,13 @@ TEST(a_run_is_served_from_one_block)
 	check(order == 2);
 	check(r.toy.pcp->counters.alloc_batches == 2);
 	check(r.toy.pcp->counters.alloc_batch_waste == 0);
-	runs_free(&r);
 }
 
 TEST(a_pause_or_another_migratetype_takes_another_block)
 {
-	struct runs r;
 	int order;
 
-	runs_new(&r);
+	SCOPED(runs, runs_free, r, runs_new);
 	ask(&r, 1000, MIGRATETYPE_MOVABLE, &order);
 	ask(&r, 1001, MIGRATETYPE_UNMOVABLE, &order);
 	check(order == 2);
@@ -81,16 +78,14 @@ TEST(a_pause_or_another_migratetype_takes_another_block)
 	ask(&r, 2501, MIGRATETYPE_MOVABLE, &order);
 	check(order == 2);
 	check(r.toy.pcp->counters.alloc_batch_waste == 2);
-	runs_free(&r);
 }
 
 TEST(a_batch_goes_back_whole_when_its_last_page_is_freed)
 {
-	struct runs r;
 	uint32_t first;
 	int order;
 
-	runs_new(&r);
+	SCOPED(runs, runs_free, r, runs_new);
 	first = ask(&r, 1000, MIGRATETYPE_MOVABLE, &order);
 	ask(&r, 1001, MIGRATETYPE_MOVABLE, &order);
 	give_back(&r, first);
@@ -103,17 +98,15 @@ TEST(a_batch_goes_back_whole_when_its_last_page_is_freed)
 	check_sound(r.toy.m);
 	ask(&r, 1002, MIGRATETYPE_MOVABLE, &order);
 	check(order == 2);
-	runs_free(&r);
 }
 
 TEST(without_a_block_a_page_is_served_by_itself)
 {
 	struct counters before;
-	struct runs r;
 	uint32_t page;
 	int order;
 
-	runs_new(&r);
+	SCOPED(runs, runs_free, r, runs_new);
 	for (int i = 0; i < 8; i++)
 		check(toy_alloc(&r.toy, 2, 'M') != UINT64_MAX);
 	toy_free_page(&r.toy, 0, 2);
@@ -124,16 +117,14 @@ TEST(without_a_block_a_page_is_served_by_itself)
 	check(!alloc_batches_have(r.alloc_batches, page));
 	check(r.toy.pcp->counters.below_low == before.below_low);
 	check(r.toy.pcp->counters.failed == before.failed);
-	runs_free(&r);
 }
 
 TEST(a_split_batch_frees_the_pages_that_nobody_uses)
 {
-	struct runs r;
 	uint32_t first;
 	int order;
 
-	runs_new(&r);
+	SCOPED(runs, runs_free, r, runs_new);
 	first = ask(&r, 1000, MIGRATETYPE_MOVABLE, &order);
 	ask(&r, 1001, MIGRATETYPE_MOVABLE, &order);
 	ask(&r, 1002, MIGRATETYPE_MOVABLE, &order);
@@ -150,32 +141,28 @@ TEST(a_split_batch_frees_the_pages_that_nobody_uses)
 	/* The run goes on in another block. */
 	ask(&r, 1003, MIGRATETYPE_MOVABLE, &order);
 	check(order == 2);
-	runs_free(&r);
 }
 
 TEST(unused_pages_come_from_closed_batches)
 {
-	struct runs r;
 	uint32_t first, other;
 	int order;
 
-	runs_new(&r);
+	SCOPED(runs, runs_free, r, runs_new);
 	first = ask(&r, 1000, MIGRATETYPE_MOVABLE, &order);
 	other = ask(&r, 9000, MIGRATETYPE_MOVABLE, &order);
 	check(alloc_batches_split_some(r.alloc_batches, r.toy.m, r.toy.zone, 100) == 3);
 	check(!alloc_batches_have(r.alloc_batches, first));
 	check(alloc_batches_have(r.alloc_batches, other));
 	check(alloc_batches_split_some(r.alloc_batches, r.toy.m, r.toy.zone, 100) == 0);
-	runs_free(&r);
 }
 
 TEST(a_batch_that_moved_is_the_same_batch)
 {
-	struct runs r;
 	uint32_t first, to;
 	int order;
 
-	runs_new(&r);
+	SCOPED(runs, runs_free, r, runs_new);
 	first = ask(&r, 1000, MIGRATETYPE_MOVABLE, &order);
 	to = (uint32_t)toy_alloc(&r.toy, 2, 'M');
 	check(to != first);
@@ -183,5 +170,4 @@ TEST(a_batch_that_moved_is_the_same_batch)
 	check(!alloc_batches_have(r.alloc_batches, first));
 	check(ask(&r, 1001, MIGRATETYPE_MOVABLE, &order) == to + 1 && order == -1);
 	check(alloc_batches_split(r.alloc_batches, r.toy.m, to + 1) == 2);
-	runs_free(&r);
 }

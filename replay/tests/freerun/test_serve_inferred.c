@@ -18,29 +18,15 @@ static void inferred(struct world *w, int kind, uint32_t pfn, int order)
 
 TEST(a_request_with_a_landed_row_asks_the_node_of_its_page_first)
 {
-	static const uint16_t cpu_nodes[] = {0, 1};
-	static const uint8_t distances[] = {10, 20, 20, 10};
-	const struct machine machine = {.pageblock_order = 4,
-					.max_order = 5,
-					.nr_cpus = 2,
-					.nr_nodes = 2,
-					.cpu_nodes = cpu_nodes,
-					.node_distances = distances};
-	struct zone_spec zones[2] = {0};
+	const struct zone_spec zones[] = {TOY_ZONE(0, ZONE_NORMAL, 0),
+					  TOY_ZONE(1, ZONE_NORMAL, 32)};
 	struct waiting e = {.kind = EVENT_KIND_ALLOC,
 			    .frame = 40,
 			    .gfp_flags = GFP_MOVABLE | GFP_HIGHMEM,
 			    .migratetype = MIGRATETYPE_MOVABLE};
 	struct world w = {0};
 
-	for (uint16_t i = 0; i < 2; i++)
-		zones[i] = (struct zone_spec){.node = i,
-					      .type = ZONE_NORMAL,
-					      .start_pfn = i * 32,
-					      .spanned = 32,
-					      .present = 32,
-					      .managed = 32};
-	toy_new_machine(&w.toy, "6.18", &machine, zones, 2);
+	toy_new_machine(&w.toy, "6.18", &toy_two_nodes, zones, 2);
 	world_begin(&w);
 	toy_add_free(&w.toy, 0, 4, 'M');
 	toy_add_free(&w.toy, 48, 4, 'M');

@@ -111,9 +111,8 @@ TEST(blocks_taken_and_blocks_given_back_have_different_costs)
 TEST(a_request_that_comes_while_the_lock_is_held_waits)
 {
 	struct sums sums;
-	struct queue q;
 
-	queue_new(&q, 1);
+	SCOPED(queue, queue_free, q, queue_new, 1);
 	request(&q, 0, 100, 0, ZONE_LOCK_KIND_ALLOC, 0); /* to 1100 */
 	request(&q, 0, 600, 1, ZONE_LOCK_KIND_ALLOC, 0); /* waits 500, to 2100 */
 	request(&q, 0, 700, 2, ZONE_LOCK_KIND_ALLOC, 0); /* waits 1400, to 3100 */
@@ -123,41 +122,34 @@ TEST(a_request_that_comes_while_the_lock_is_held_waits)
 	check(sums.waits == 2);
 	check(sums.wait_ns == 1900);
 	check(sums.waiting_ns == 1500); /* from 600 to 2100 */
-	queue_free(&q);
 }
 
 TEST(a_cpu_does_not_wait_for_itself)
 {
 	struct sums sums;
-	struct queue q;
 
-	queue_new(&q, 1);
+	SCOPED(queue, queue_free, q, queue_new, 1);
 	for (int piece = 0; piece < 5; piece++)
 		request(&q, 0, 100, 0, ZONE_LOCK_KIND_DECAY, 0);
 	sums = sums_of(&q, ZONE_DMA32);
 	check(sums.holds == 5);
 	check(sums.waits == 0);
 	check(sums.hold_ns == 2500);
-	queue_free(&q);
 }
 
 TEST(the_locks_of_two_zones_do_not_meet)
 {
-	struct queue q;
-
-	queue_new(&q, 1);
+	SCOPED(queue, queue_free, q, queue_new, 1);
 	request(&q, 0, 100, 0, ZONE_LOCK_KIND_ALLOC, 0);
 	request(&q, 1, 100, 1, ZONE_LOCK_KIND_ALLOC, 0);
 	check(sums_of(&q, ZONE_NORMAL).waits == 0);
-	queue_free(&q);
 }
 
 TEST(a_copy_of_the_cpus_comes_its_share_of_the_period_later)
 {
 	struct sums sums;
-	struct queue q;
 
-	queue_new(&q, 2);
+	SCOPED(queue, queue_free, q, queue_new, 2);
 	request(&q, 0, 0, 0, ZONE_LOCK_KIND_ALLOC, 0);
 	request(&q, 0, 5000400, 0, ZONE_LOCK_KIND_ALLOC,
 		0); /* the copy's first request holds until 5001000 */
@@ -165,28 +157,24 @@ TEST(a_copy_of_the_cpus_comes_its_share_of_the_period_later)
 	check(sums.holds == 4);
 	check(sums.waits == 1);
 	check(sums.wait_ns == 600);
-	queue_free(&q);
 }
 
 TEST(more_requests_than_the_ring_holds_are_all_served)
 {
 	enum { MANY = (1 << 16) + 100 };
-	struct queue q;
 
-	queue_new(&q, 3);
+	SCOPED(queue, queue_free, q, queue_new, 3);
 	for (int i = 0; i < MANY; i++)
 		request(&q, 0, 1000 + (uint64_t)i, i % NR_CPUS, ZONE_LOCK_KIND_FREE, 1);
 	check(sums_of(&q, ZONE_DMA32).holds == 3 * MANY);
-	queue_free(&q);
 }
 
 TEST(the_histogram_has_every_request_in_the_bucket_of_its_wait)
 {
 	const struct lock_wait_columns *c;
 	struct batch *batch;
-	struct queue q;
 
-	queue_new(&q, 1);
+	SCOPED(queue, queue_free, q, queue_new, 1);
 	request(&q, 0, 0, 0, ZONE_LOCK_KIND_ALLOC, 0);
 	request(&q, 0, 997, 1, ZONE_LOCK_KIND_ALLOC, 0);  /* 3 */
 	request(&q, 0, 1000, 2, ZONE_LOCK_KIND_ALLOC, 0); /* 1000: 896 to 1023 */
@@ -197,5 +185,4 @@ TEST(the_histogram_has_every_request_in_the_bucket_of_its_wait)
 	check(c->upto_ns[0] == 0 && c->nr[0] == 1);
 	check(c->upto_ns[1] == 3 && c->nr[1] == 1);
 	check(c->upto_ns[2] == 1023 && c->nr[2] == 1);
-	queue_free(&q);
 }

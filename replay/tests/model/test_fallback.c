@@ -30,51 +30,43 @@ static void unmovable_into_movable_block(struct toy *t, const char *kernel, int 
 
 TEST(TV3_half_a_block_of_alike_pages_is_claimed)
 {
-	struct toy t;
-
 	for_each_kernel(kernel, "4.20", "5.0", "5.10", "6.1.0", "6.1.192")
 	{
-		unmovable_into_movable_block(&t, *kernel, 3);
+		TOY(t, unmovable_into_movable_block, *kernel, 3);
 		check_text(toy_events(&t), "x(0,0,2,U,M,1) zl(4,0,U) zl(5,0,U) zl(0,0,U) "
 					   "zl(1,0,U) a(4)");
 		check_text(toy_blocks(&t), "UM");
 		check_text(toy_pcp_list(&t, 0, 'U'), "5 0 1");
 		check_text(toy_list(&t, 1, 'U'), "2");
-		toy_end(&t);
 	}
 	for_each_kernel(kernel, "6.12.117", "6.17", "6.18")
 	{
-		unmovable_into_movable_block(&t, *kernel, 3);
+		TOY(t, unmovable_into_movable_block, *kernel, 3);
 		check_text(toy_events(&t), "zl(4,0,U) x(4,0,2,U,M,1) zl(5,0,U) zl(0,0,U) "
 					   "zl(1,0,U) a(4)");
 		check_text(toy_blocks(&t), "UM");
 		check_text(toy_pcp_list(&t, 0, 'U'), "5 0 1");
 		check_text(toy_list(&t, 1, 'U'), "2");
-		toy_end(&t);
 	}
 }
 
 TEST(TV3_fewer_alike_pages_are_not)
 {
-	struct toy t;
-
 	for_each_kernel(kernel, "4.20", "5.0", "5.10", "6.1.0", "6.1.192")
 	{
-		unmovable_into_movable_block(&t, *kernel, 10);
+		TOY(t, unmovable_into_movable_block, *kernel, 10);
 		check_text(toy_events(&t), "x(0,0,2,U,M,0) zl(4,0,U) zl(5,0,U) zl(0,0,U) "
 					   "zl(1,0,U) a(4)");
 		check_text(toy_blocks(&t), "MM");
 		check_text(toy_list(&t, 1, 'U'), "2");
-		toy_end(&t);
 	}
 	for_each_kernel(kernel, "6.12.117", "6.17", "6.18")
 	{
-		unmovable_into_movable_block(&t, *kernel, 10);
+		TOY(t, unmovable_into_movable_block, *kernel, 10);
 		check_text(toy_events(&t), "x(4,0,1,U,M,0) x(5,0,0,U,M,0) x(0,0,2,U,M,0) "
 					   "x(1,0,0,U,M,0) a(4)");
 		check_text(toy_blocks(&t), "MM");
 		check_text(toy_list(&t, 1, 'M'), "2");
-		toy_end(&t);
 	}
 }
 

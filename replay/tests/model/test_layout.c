@@ -102,10 +102,9 @@ static const char *list_text(const struct zonelist *list)
 
 TEST(parts_tile_the_zones_in_blocks_of_the_largest_order)
 {
-	struct plan p;
 	uint64_t next = 0, managed = 0;
 
-	plan_new(&p, "split_zone:parts=3");
+	SCOPED(plan, plan_free, p, plan_new, "split_zone:parts=3");
 	check(!p.ret);
 	for (int i = 0; i < p.nr; i++) {
 		check(p.zones[i].start_pfn == next);
@@ -116,14 +115,11 @@ TEST(parts_tile_the_zones_in_blocks_of_the_largest_order)
 	check(next == DMA32_PAGES + 2 * NORMAL_PAGES);
 	check(managed == next);
 	check(p.nr == 2 + 3 + 3); /* DMA32 has only two blocks */
-	plan_free(&p);
 }
 
 TEST(a_part_has_its_share_of_the_watermarks)
 {
-	struct plan p;
-
-	plan_new(&p, "split_zone:parts=4");
+	SCOPED(plan, plan_free, p, plan_new, "split_zone:parts=4");
 	for (int i = 0; i < p.nr; i++) {
 		if (p.zones[i].type != ZONE_NORMAL)
 			continue;
@@ -131,7 +127,6 @@ TEST(a_part_has_its_share_of_the_watermarks)
 		check(p.zones[i].wmark[WMARK_LOW] == 4);
 		check(p.zones[i].wmark[WMARK_HIGH] == 8);
 	}
-	plan_free(&p);
 }
 
 TEST(one_part_changes_nothing)
@@ -153,29 +148,24 @@ TEST(one_part_changes_nothing)
 
 TEST(fake_nodes_follow_each_other_in_a_ring_and_the_other_socket_last)
 {
-	struct plan p;
 	struct model *m;
 
-	plan_new(&p, "fake_numa:nodes=4");
+	SCOPED(plan, plan_free, p, plan_new, "fake_numa:nodes=4");
 	check(!p.ret && p.machine.nr_nodes == 8);
 	m = built(&p);
 	check_text(list_text(&m->fallback[0]), "0.0N 0.0D 1.0N 1.0D 2.0N 3.0N 4.0N 5.0N 6.0N 7.0N");
 	check_text(list_text(&m->fallback[2]), "2.0N 3.0N 0.0N 0.0D 1.0N 1.0D 6.0N 7.0N 4.0N 5.0N");
 	check_text(list_text(&m->thisnode[1]), "1.0N 1.0D");
 	model_free(m);
-	plan_free(&p);
 }
 
 TEST(a_cpu_belongs_to_the_fake_node_of_its_number_on_its_own_socket)
 {
-	struct plan p;
-
-	plan_new(&p, "fake_numa:nodes=2");
+	SCOPED(plan, plan_free, p, plan_new, "fake_numa:nodes=2");
 	check(p.machine.cpu_nodes[0] == 0);
 	check(p.machine.cpu_nodes[1] == 1);
 	check(p.machine.cpu_nodes[2] == 2);
 	check(p.machine.cpu_nodes[3] == 3);
-	plan_free(&p);
 }
 
 TEST(a_map_assigns_each_cpu_to_a_fake_node)
@@ -195,10 +185,9 @@ TEST(a_map_assigns_each_cpu_to_a_fake_node)
 
 TEST(the_number_of_a_cpu_chooses_its_first_part)
 {
-	struct plan p;
 	struct model *m;
 
-	plan_new(&p, "split_zone:parts=2");
+	SCOPED(plan, plan_free, p, plan_new, "split_zone:parts=2");
 	m = built(&p);
 	check_text(list_text(&m->fallback[0]), "0.0N 0.1N 0.0D 0.1D 1.0N 1.1N");
 	check_text(list_text(&m->fallback[1]), "0.1N 0.0N 0.1D 0.0D 1.1N 1.0N");
@@ -206,7 +195,6 @@ TEST(the_number_of_a_cpu_chooses_its_first_part)
 	zonelists_by_zone(m);
 	check_text(list_text(&m->fallback[1]), "0.1N 0.0N 1.1N 1.0N 0.1D 0.0D");
 	model_free(m);
-	plan_free(&p);
 }
 
 static uint32_t alloc_on(struct model *m, int cpu)
@@ -243,11 +231,10 @@ TEST(two_cpus_of_one_node_use_two_zone_locks)
 
 TEST(another_part_is_no_lower_zone)
 {
-	struct plan p;
 	struct model *m;
 	uint32_t frame;
 
-	plan_new(&p, "split_zone:parts=2");
+	SCOPED(plan, plan_free, p, plan_new, "split_zone:parts=2");
 	m = built(&p);
 	for (int z = 0; z < m->nr_zones; z++) {
 		frame = m->zones[z].start;
@@ -261,30 +248,24 @@ TEST(another_part_is_no_lower_zone)
 	check(zone_counters(m, frame_zone(m, frame))->allocs == 1);
 	check(zone_counters(m, frame_zone(m, frame))->lower_zone == 0);
 	model_free(m);
-	plan_free(&p);
 }
 
 TEST(kswapd_of_a_node_runs_on_all_nodes_made_of_it)
 {
-	struct plan p;
 	struct model *m;
 
-	plan_new(&p, "fake_numa:nodes=2");
+	SCOPED(plan, plan_free, p, plan_new, "fake_numa:nodes=2");
 	m = built(&p);
 	kswapd_begin(m, 1, ZONE_MOVABLE);
 	for (int z = 0; z < m->nr_zones; z++)
 		check(m->zones[z].reclaim_active == (m->zones[z].node >= 2));
 	model_free(m);
-	plan_free(&p);
 }
 
 TEST(too_many_parts_are_refused)
 {
-	struct plan p;
-
-	plan_new(&p, "fake_numa:nodes=64");
+	SCOPED(plan, plan_free, p, plan_new, "fake_numa:nodes=64");
 	check(p.ret == -E2BIG);
 	check_text(p.err.msg,
 		   "fake_numa:nodes: 2 nodes in 64 parts have distances of more than a byte");
-	plan_free(&p);
 }

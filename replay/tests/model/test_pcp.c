@@ -263,20 +263,10 @@ TEST(draining_all_goes_from_cpu_to_cpu)
 		{.type = ZONE_DMA32, .spanned = 32, .present = 32, .managed = 32},
 		{.type = ZONE_NORMAL, .start_pfn = 32, .spanned = 32, .present = 32, .managed = 32},
 	};
-	static const uint16_t cpu_nodes[] = {0, 0};
-	static const uint8_t distances[] = {10};
-	static const struct machine two_cpus = {
-		.pageblock_order = 4,
-		.max_order = 5,
-		.nr_cpus = 2,
-		.nr_nodes = 1,
-		.cpu_nodes = cpu_nodes,
-		.node_distances = distances,
-	};
 
 	for_each_kernel(kernel, "2.6.33", "4.20", "5.19", "6.1.0", "6.18")
 	{
-		TOY(t, toy_new_machine, *kernel, &two_cpus, zones, 2);
+		TOY(t, toy_new_machine, *kernel, &toy_two_cpus, zones, 2);
 		for (uint16_t cpu = 0; cpu < 2; cpu++) {
 			t.m->now.cpu = cpu;
 			for (int i = 0; i < 2; i++)

@@ -238,14 +238,13 @@ static void queue_both_zones(struct reclaim_machine *w)
 
 TEST(every_node_is_shrunk_by_a_cluster_at_least)
 {
-	struct reclaim_machine w;
 	static const struct {
 		uint64_t freed; /* by the recorded direct reclaim */
 		uint64_t each;
 	} cases[] = {{10, 32}, {64, 32}, {90, 45}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		reclaim_machine_two_nodes(&w);
+		RECLAIM_MACHINE(w, reclaim_machine_two_nodes);
 		make_free(&w, NORMAL, 50, true);
 		queue_both_zones(&w);
 		reclaim_machine_start(&w);
@@ -255,7 +254,6 @@ TEST(every_node_is_shrunk_by_a_cluster_at_least)
 		check(counters(&w, NORMAL)->direct_reclaims == 1);
 		check(counters(&w, NORMAL)->reclaimed_pages == cases[i].each);
 		check(counters(&w, DMA)->reclaimed_pages == cases[i].each);
-		reclaim_machine_free(&w);
 	}
 }
 

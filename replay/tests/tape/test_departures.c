@@ -12,16 +12,6 @@ struct row {
 };
 
 static struct toy toy;
-static const uint16_t cpu_nodes[] = {0, 0};
-static const uint8_t distances[] = {10};
-static const struct machine two_cpus = {
-	.pageblock_order = 4,
-	.max_order = 5,
-	.nr_cpus = 2,
-	.nr_nodes = 1,
-	.cpu_nodes = cpu_nodes,
-	.node_distances = distances,
-};
 static const struct zone_spec zone = {.spanned = 32, .present = 32, .managed = 32};
 
 static void read_rows(struct next_events *f, const struct row *rows, size_t nr)
@@ -30,7 +20,7 @@ static void read_rows(struct next_events *f, const struct row *rows, size_t nr)
 	struct event_columns *c;
 	struct error err;
 
-	toy_new_machine(&toy, "6.18", &two_cpus, &zone, 1);
+	toy_new_machine(&toy, "6.18", &toy_two_cpus, &zone, 1);
 	must(next_events_new(f, toy.m, nr, &err), &err);
 	must(batch_new(&batch, &event_table, nr, &err), &err);
 	batch_clear(batch);
@@ -69,15 +59,13 @@ TEST(a_page_leaves_its_list_after_the_previous_event_of_its_task)
 		{EVENT_KIND_ALLOC, 2, 7, 0, 0},
 	};
 	const struct departure *d;
-	struct next_events f;
 
-	read_rows(&f, rows, sizeof(rows) / sizeof((rows)[0]));
+	SCOPED(next_events, done, f, read_rows, rows, sizeof(rows) / sizeof((rows)[0]));
 	check(f.departures.nr == 1);
 	d = departure(&f, 2, 0);
 	check(d && d->row == 4 && d->since == 2 && d->until == 3 && d->pid == 7 && d->cpu == 0);
 	check(departure(&f, 2, 3) == d);
 	check(!departure(&f, 2, 4));
-	done(&f);
 }
 
 TEST(the_events_of_interrupts_do_not_count)
@@ -126,14 +114,12 @@ TEST(a_task_may_change_its_cpu)
 		{EVENT_KIND_ALLOC, 2, 7, 1, 0},
 	};
 	const struct departure *d;
-	struct next_events f;
 
-	read_rows(&f, rows, sizeof(rows) / sizeof((rows)[0]));
+	SCOPED(next_events, done, f, read_rows, rows, sizeof(rows) / sizeof((rows)[0]));
 	d = departure(&f, 3, 2);
 	check(d && d->row == 3 && d->since == 2 && d->cpu == 0);
 	d = departure(&f, 2, 4);
 	check(d && d->row == 6 && d->since == 4 && d->cpu == 1);
-	done(&f);
 }
 
 TEST(a_page_has_one_departure_for_each_stay)
@@ -144,9 +130,8 @@ TEST(a_page_has_one_departure_for_each_stay)
 		{EVENT_KIND_FREE, 4, 8, 0, 0},  {EVENT_KIND_ALLOC, 2, 7, 0, 0},
 	};
 	const struct departure *d;
-	struct next_events f;
 
-	read_rows(&f, rows, sizeof(rows) / sizeof((rows)[0]));
+	SCOPED(next_events, done, f, read_rows, rows, sizeof(rows) / sizeof((rows)[0]));
 	d = departure(&f, 2, 0);
 	check(d && d->row == 2 && d->put == 1);
 	/* Between the alloc and the next free, the page is on no list. */
@@ -154,7 +139,6 @@ TEST(a_page_has_one_departure_for_each_stay)
 	d = departure(&f, 2, 3);
 	check(d && d->row == 5 && d->put == 4);
 	check(!departure(&f, 2, 5));
-	done(&f);
 }
 
 TEST(a_long_stay_on_a_list_is_known_to_its_end)
@@ -185,9 +169,7 @@ TEST(cpus_and_tasks_outside_the_machine_are_passed_over)
 		{EVENT_KIND_ALLOC, 3, 8, 60000, 0}, {EVENT_KIND_FREE, 4, 0, 0, 0},
 		{EVENT_KIND_ALLOC, 2, 7, 0, 0},
 	};
-	struct next_events f;
 
-	read_rows(&f, rows, sizeof(rows) / sizeof((rows)[0]));
+	SCOPED(next_events, done, f, read_rows, rows, sizeof(rows) / sizeof((rows)[0]));
 	check(f.departures.nr == 0);
-	done(&f);
 }

@@ -120,11 +120,9 @@ TEST(rows_that_no_kernel_writes_are_refused)
 		{{5, NEW_LIMIT_WHAT_MANAGED, 1}, {4, NEW_LIMIT_WHAT_MANAGED, 1}},
 	};
 	struct error err;
-	struct tape t;
 
 	for (size_t i = 0; i < COUNT(bad); i++) {
-		tape_new(&t, "6.18");
+		TAPE(t, tape_new, "6.18");
 		check(load(&t, bad[i], 2, &err) == -EINVAL);
-		tape_free(&t);
 	}
 }

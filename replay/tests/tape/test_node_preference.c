@@ -163,10 +163,9 @@ TEST(a_request_that_left_a_node_above_its_watermark_asked_another_first)
 TEST(a_request_that_may_not_mix_goes_elsewhere_from_a_node_of_other_types)
 {
 	struct window_event event = {.kind = EVENT_KIND_ALLOC};
-	struct world w;
 
 	for (int defrag_mode = 0; defrag_mode < 2; defrag_mode++) {
-		world_new_under(&w, "7.3", defrag_mode ? "mainline:defrag_mode=1" : NULL, 2);
+		WORLD(w, world_new_under, "7.3", defrag_mode ? "mainline:defrag_mode=1" : NULL, 2);
 		event.migratetype = MIGRATETYPE_UNMOVABLE;
 		event.frame = w.t.m->zones[1].start + 20;
 		check(node_preference_node(w.t.m, &event) == 1); /* a whole pageblock is free */
@@ -177,7 +176,6 @@ TEST(a_request_that_may_not_mix_goes_elsewhere_from_a_node_of_other_types)
 		check(node_preference_node(w.t.m, &event) == !defrag_mode);
 		event.migratetype = MIGRATETYPE_MOVABLE;
 		check(node_preference_node(w.t.m, &event) == 1);
-		world_free(&w);
 	}
 }
 

@@ -9,16 +9,6 @@ struct row {
 };
 
 static struct toy toy;
-static const uint16_t cpu_nodes[] = {0, 0};
-static const uint8_t distances[] = {10};
-static const struct machine two_cpus = {
-	.pageblock_order = 4,
-	.max_order = 5,
-	.nr_cpus = 2,
-	.nr_nodes = 1,
-	.cpu_nodes = cpu_nodes,
-	.node_distances = distances,
-};
 static const struct zone_spec zone = {.spanned = 32, .present = 32, .managed = 32};
 
 /* Row i is an event of page i. */
@@ -28,7 +18,7 @@ static struct preempted_frees *read_rows(struct next_events *f, const struct row
 	struct event_columns *c;
 	struct error err;
 
-	toy_new_machine(&toy, "6.18", &two_cpus, &zone, 1);
+	toy_new_machine(&toy, "6.18", &toy_two_cpus, &zone, 1);
 	must(next_events_new(f, toy.m, nr, &err), &err);
 	must(batch_new(&batch, &event_table, nr, &err), &err);
 	batch_clear(batch);
