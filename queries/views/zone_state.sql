@@ -100,18 +100,12 @@ list AS (
         list(highatomic ORDER BY page_order) AS highatomic_blocks
     FROM (
         SELECT
-            tape,
-            snapshot,
-            ts,
-            node,
-            zone,
-            page_order,
-            types,
-            cut,
-            coalesce(sum(every) OVER larger, 0)::BIGINT AS every,
-            coalesce(sum(common) OVER larger, 0)::BIGINT AS common,
-            coalesce(sum(cma) OVER larger, 0)::BIGINT AS cma,
-            coalesce(sum(highatomic) OVER larger, 0)::BIGINT AS highatomic
+            * REPLACE (
+                coalesce(sum(every) OVER larger, 0)::BIGINT AS every,
+                coalesce(sum(common) OVER larger, 0)::BIGINT AS common,
+                coalesce(sum(cma) OVER larger, 0)::BIGINT AS cma,
+                coalesce(sum(highatomic) OVER larger, 0)::BIGINT AS highatomic
+            )
         FROM filled
         WINDOW larger AS (PARTITION BY tape, snapshot, ts, node, zone ORDER BY page_order DESC)
     )
@@ -218,50 +212,28 @@ sampled AS (
     WHERE l.snapshot IS NULL
 ),
 
--- NULL: the migratetypes of free blocks are not sampled.
+-- The migratetypes of free blocks are not sampled.
 every AS (
     SELECT
-        tape,
-        snapshot,
-        ts,
-        node,
-        zone,
-        managed,
-        free,
-        wmark_min,
-        wmark_low,
-        wmark_high,
-        boost,
-        lowmem_reserve,
-        reserved_highatomic,
-        free_highatomic,
-        free_cma,
-        any_blocks,
-        if(types, common_blocks, NULL) AS common_blocks,
-        if(types, cma_blocks, NULL) AS cma_blocks,
-        if(types, highatomic_blocks, NULL) AS highatomic_blocks
+        * EXCLUDE (has_cma, types)
+        REPLACE (
+            if(types, common_blocks, NULL) AS common_blocks,
+            if(types, cma_blocks, NULL) AS cma_blocks,
+            if(types, highatomic_blocks, NULL) AS highatomic_blocks
+        )
     FROM known
-    UNION ALL
+    UNION ALL BY NAME
     SELECT
-        tape,
-        NULL,
-        ts,
-        node,
-        zone,
-        first.managed,
-        any_blocks[1],
-        first.wmark_min,
-        first.wmark_low,
-        first.wmark_high,
-        boost,
-        first.lowmem_reserve,
-        reserved,
-        if(reserved = 0, 0, NULL),
-        if(has_cma, NULL, 0),
-        any_blocks,
-        NULL,
-        NULL,
-        NULL
+        * EXCLUDE (first, has_cma, reserved),
+        first.managed AS managed,
+        any_blocks[1] AS free,
+        first.wmark_min AS wmark_min,
+        first.wmark_low AS wmark_low,
+        first.wmark_high AS wmark_high,
+        first.lowmem_reserve AS lowmem_reserve,
+        reserved AS reserved_highatomic,
+        if(reserved = 0, 0, NULL) AS free_highatomic,
+        if(has_cma, NULL, 0) AS free_cma
     FROM sampled
 )
 
