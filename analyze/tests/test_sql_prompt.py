@@ -72,4 +72,4 @@ def test_schema_documents_the_views(pagetape: Callable[..., Any]) -> None:
     assert "flame graph format" in said and "outermost function first" in said
     assert pagetape("schema", "event", "--json").json["views"] == []
     assert "## View folded" in pagetape("schema", "folded", "--markdown").out
-    assert "- `folded`: " in pagetape("schema", "--markdown").out
+    assert ", `folded`, " in pagetape("schema", "--markdown").out

@@ -226,8 +226,9 @@ def _page() -> Iterator[str]:
         for table in replayed
     )
     yield "## Views"
-    yield "`pagetape schema VIEW` prints the columns of a view, and what it is made from."
-    yield "\n".join(f"- `{view.name}`: {_cell(view.title)}" for view in query.views())
+    yield "`pagetape schema VIEW` prints the columns of a view, and what it is made from: " + (
+        ", ".join(f"`{view.name}`" for view in query.views()) + "."
+    )
     for name, values in ENUMS.items():
         yield f"## Values of {name}"
         yield _markdown_values(_pairs(values))
