@@ -53,16 +53,17 @@ def _facts() -> dict[str, Any]:
     return tomllib.loads((files("pagetape") / "schemas/gfp.toml").read_text("utf-8"))
 
 
-def _number(text: str) -> Release | None:
-    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
-    return tuple(int(number or 0) for number in found.groups()) if found else None
+def number(text: str) -> Release | None:
+    """6.12.117-amd64 as (6, 12, 117), 6.1-rc7 as (6, 1, 0); None for any other text."""
+    found = re.match(r"(\d{1,5})\.(\d{1,5})(?!\d)(?:\.(\d{1,5})(?!\d))?", text)
+    return tuple(int(part or 0) for part in found.groups()) if found else None
 
 
 @cache
 def eras() -> tuple[Era, ...]:
     """The eras, oldest first."""
     found = _facts()["era"]
-    starts = [_number(one["since"]) or OLDEST for one in found]
+    starts = [number(one["since"]) or OLDEST for one in found]
     return tuple(
         Era(first, last, tuple(one["bits"]), one["sure"] == "source")
         for one, first, last in zip(found, starts, [*starts[1:], NEWEST], strict=True)
@@ -80,7 +81,7 @@ def groups(release: Release) -> dict[str, Flags]:
     found: dict[str, Flags] = {}
     own = False
     for group in _facts()["group"]:
-        if (_number(group["since"]) or OLDEST) <= release:
+        if (number(group["since"]) or OLDEST) <= release:
             if "DIRECT_RECLAIM" in str(group["names"]) and not own:
                 found, own = {}, True  # the names of another way to say "may wait"
             found |= {name: frozenset(flags) for name, flags in group["names"].items()}
@@ -89,7 +90,7 @@ def groups(release: Release) -> dict[str, Flags]:
 
 def gfp_names(release: str | None) -> GfpNames:
     """The names at a release, as uname -r prints it; those of the newest era for None."""
-    wanted = (_number(release) if release else None) or NEWEST
+    wanted = (number(release) if release else None) or NEWEST
     joined = [
         (name, "|".join(f"__GFP_{flag}" for flag in sorted(flags)))
         for name, flags in groups(wanted).items()

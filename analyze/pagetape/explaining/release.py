@@ -13,9 +13,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from pagetape.gfp_names import NEWEST, OLDEST, Release
+from pagetape.gfp_names import NEWEST, OLDEST, Release, number
 from pagetape.tapes import kernel_rows
-from pagetape.tapes.kernel_rows import number
 
 
 @cache

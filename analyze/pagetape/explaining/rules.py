@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from pagetape.explaining.release import facts
-from pagetape.gfp_names import OLDEST, Flags
+from pagetape.gfp_names import OLDEST, Flags, number
 from pagetape.tapes import kernel_rows
-from pagetape.tapes.kernel_rows import number
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from pagetape import did_you_mean
+from pagetape.gfp_names import Release, number
 
 if TYPE_CHECKING:
     from pagetape.schemas.tape import Tape
@@ -37,8 +38,6 @@ _SERIES = r"\d{1,5}\.\d{1,5}(\.[xy]|(?![.\d]|-rc).+|\.0-\d.*)?"
 
 # What a user may mean by a release: two or three numbers, and what a distribution appends.
 _FORM = re.compile(r"\d{1,5}\.\d{1,5}(\.(\d{1,5}|[xy])(\.\d.*)?)?((rc|[-+~_]).*)?", re.ASCII)
-
-Release = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -127,12 +126,6 @@ def shows(text: str | None, interface: str) -> bool | None:
     release = number(text or "")
     since = next(one.since for one in interfaces() if one.name == interface)
     return None if release is None else release >= _whole(number(since) or ())
-
-
-def number(text: str) -> Release | None:
-    """6.12.117-amd64 as (6, 12, 117), 6.1-rc7 as (6, 1, 0); None for any other text."""
-    found = re.match(r"(\d{1,5})\.(\d{1,5})(?!\d)(?:\.(\d{1,5})(?!\d))?", text)
-    return tuple(int(number or 0) for number in found.groups()) if found else None
 
 
 def is_release(text: str) -> bool:
