@@ -451,7 +451,7 @@ def test_a_log_without_a_failure(pagetape: Run, tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("[    0.000000] Linux version 6.1.0\n" * 3)
     said = pagetape("explain", path)
-    assert (said.status, said.out) == (0, "no report of a memory failure in 3 lines\n")
+    assert (said.status, said.out) == (0, "no report of a memory failure in 3 messages\n")
 
 
 def test_bad_usage_of_explain(pagetape: Run, tmp_path: Path, golden: Path) -> None:

@@ -135,7 +135,7 @@ def _of_tape(path: Path, kernel: str | None) -> dict[str, Any]:
 def _none(found: dict[str, Any]) -> str:
     if "lines" not in found:
         return "no request failed"
-    return f"no report of a memory failure in {answer.amount(found['lines'], 'line')}"
+    return f"no report of a memory failure in {answer.amount(found['lines'], 'message')}"
 
 
 def _totals(found: dict[str, Any]) -> list[str]:

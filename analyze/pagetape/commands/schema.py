@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pagetape import answer
+from pagetape import answer, did_you_mean
 from pagetape.asking import query
 from pagetape.commands import options
 from pagetape.schemas import (
@@ -241,8 +241,19 @@ _VIEWS = {view.name: view for view in query.views()}
 _NAMES = [*TABLES, *(name for name in _VIEWS if name not in TABLES)]
 
 
+def _known(_ctx: click.Context, _param: click.Parameter, name: str | None) -> str | None:
+    if name is not None and name not in _NAMES:
+        hint = did_you_mean.hint(name, _NAMES)
+        raise click.BadParameter(
+            f"'{name}' is no table or view; `pagetape schema` lists them{hint}"
+        )
+    return name
+
+
 @click.command("schema")
-@click.argument("table", required=False, type=click.Choice(_NAMES), metavar="[TABLE]")
+@click.argument(
+    "table", required=False, metavar="[TABLE]", callback=_known, shell_complete=lambda *_: _NAMES
+)
 @click.option("--markdown", is_flag=True, help="Print Markdown, as in docs/schema.md.")
 @options.json
 def command(table: str | None, markdown: bool, as_json: bool) -> None:
