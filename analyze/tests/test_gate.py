@@ -158,6 +158,16 @@ def test_the_gate_has_every_check_of_lint_and_every_test_of_python() -> None:
             assert sum(chosen) == 1, (live, alone)
 
 
+def test_a_live_test_stands_in_a_file_of_the_live_steps() -> None:
+    """The mark is written nowhere but in livetest.py, and those files name it."""
+    files = set(gate.live_files())
+    assert {"analyze/tests/test_spool.py", "collector/tests/test_record.py"} <= files
+    for path in gate.ROOT.glob("*/tests/**/*.py"):
+        name = str(path.relative_to(gate.ROOT))
+        marked = re.search(r"mark\.(live|alone)\b", path.read_text())
+        assert not marked or name in files | {"collector/tests/livetest.py"}, name
+
+
 def test_two_runs_wait_for_each_other(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     held = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
