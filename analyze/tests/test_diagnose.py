@@ -20,8 +20,9 @@ import pytest
 from pagetape import answer, cli
 from pagetape.asking import query
 from pagetape.asking.database import Database
+from pagetape.diagnosing import diagnosis as diagnosing
 from pagetape.diagnosing import thresholds
-from pagetape.diagnosing.diagnosis import MOST, diagnose, findings
+from pagetape.diagnosing.diagnosis import MOST, Diagnosis, diagnose, findings
 from pagetape.diagnosing.finding import Finding
 from pagetape.diagnosing.mixing import callers
 from pagetape.diagnosing.thresholds import Threshold
@@ -340,9 +341,19 @@ def ill(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Disease | None], 
 
 
 @cache
+def diagnosis(path: Path) -> Diagnosis:
+    """The diagnosis of a tape; no test changes a tape that was examined."""
+    return diagnose(Tape(path))
+
+
+@pytest.fixture(autouse=True)
+def examined_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command examines no tape anew."""
+    monkeypatch.setattr(diagnosing, "diagnose", lambda tape: diagnosis(tape.path))
+
+
 def examined(path: Path) -> tuple[Finding, ...]:
-    """The answers about a tape that no test changes."""
-    return tuple(diagnose(Tape(path)).examined)
+    return tuple(diagnosis(path).examined)
 
 
 def found(path: Path) -> dict[str, Finding]:
@@ -563,7 +574,7 @@ def test_a_tape_without_optional_tables(tmp_path: Path) -> None:
     assert said["mixing"].severity == "low"  # the number of MOVABLE pageblocks is not recorded
     assert said["mixing"].evidence["movable_blocks"] is None
     assert said["pinned"].severity == said["pcp_large"].severity == "unknown"
-    limits = " ".join(limit.what for limit in diagnose(Tape(path)).limits)
+    limits = " ".join(limit.what for limit in diagnosis(path).limits)
     for words in ("no snapshot", "no samples", "no cgroups"):
         assert words in limits
 
@@ -589,7 +600,7 @@ def test_a_tape_with_few_events_is_as_long_as_its_recording(tmp_path: Path) -> N
     rows["event"] = []
     stall(rows, 1, 1.001, 40)
     path = write(tmp_path / "cheap.tape", rows, FACTS | {"events": tracepoints("cheap")})
-    assert diagnose(Tape(path)).seconds == pytest.approx(10)
+    assert diagnosis(path).seconds == pytest.approx(10)
     assert found(path)["stalls"].evidence["share_percent"] == pytest.approx(0.01)
 
 
@@ -610,7 +621,7 @@ def test_a_tape_of_rare_events_only(tmp_path: Path) -> None:
     assert not said["mixing"].evidence["lasting_known"]
     assert {said[name].severity for name in ("pcp_small", "pinned", "failures")} == {"unknown"}
     assert "--events" in said["pcp_small"].next
-    limits = " ".join(limit.what for limit in diagnose(Tape(path)).limits)
+    limits = " ".join(limit.what for limit in diagnosis(path).limits)
     assert "no events of allocations, frees, refills of the per-CPU lists, drains" in limits
 
 
