@@ -26,14 +26,18 @@ from pagetape.schemas.tape import Tape, Writer
 
 GOLDEN = Path(__file__).parent / "golden"
 
-# Files of more than 50 CPU seconds, the longest first.
+# Files of more than 30 CPU seconds, the longest first.
 LONG = [
     "test_readme.py",
-    "test_hostile_tables.py",
     "test_sweep.py",
+    "test_hostile_tables.py",
+    "test_diagnose.py",
     "test_ensemble.py",
     "test_output.py",
+    "test_load.py",
     "test_api.py",
+    "test_origin.py",
+    "test_replay.py",
     "test_differential.py",
     "test_tape.py",
 ]

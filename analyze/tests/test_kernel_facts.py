@@ -74,7 +74,7 @@ def product(ending: str) -> Iterator[Path]:
     """The files that are installed; tests and measurements may name a release."""
     for room in ("queries", "schemas", "collector", "replay", "analyze/pagetape"):
         for path in sorted((ROOT / room).rglob(f"*{ending}")):
-            if not {"tests", "bench"} & set(path.parts):
+            if not {"tests", "bench"} & set(path.relative_to(ROOT).parts):
                 yield path
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 MAX_LINES = 600
-MAX_TOTAL = 137_000  # a change that needs more says which mechanism it replaces, and raises this
+MAX_TOTAL = 137_250  # a change that needs more says which mechanism it replaces, and raises this
 CODE = {".c", ".h", ".pyx", ".pxi", ".py", ".pyi", ".sql", ".toml", ".build", ".css", ""}
 
 
@@ -20,7 +20,7 @@ def lengths() -> dict[Path, int]:
         for path in (ROOT / name for name in listed.splitlines())
         if path.suffix in CODE
         and path.is_file()
-        and not {"tests", "data", "corpus"} & set(path.parts)
+        and not {"tests", "data", "corpus"} & set(path.relative_to(ROOT).parts)
     ]
     assert len(code) > 500
     return {path: path.read_text(encoding="utf-8").count("\n") for path in code}
