@@ -5,6 +5,7 @@
 Exit status 1 if there is one, or a fault has no test.
 """
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -22,12 +23,12 @@ FAULTS: list[dict[str, Any]] = tomllib.loads(
 )["fault"]
 
 
-def _run(tests: list[str]) -> list[tuple[str, bool]]:
-    """Each test as FILE::NAME without parameters, and whether it passed."""
+def run_tests(tests: list[str], **given: str) -> list[tuple[str, bool]]:
+    """Each test as FILE::NAME without parameters, and whether it passed. `given`: environment."""
     with TemporaryDirectory() as work:
         report = Path(work) / "report.xml"
         words = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *tests]
-        subprocess.run(words, cwd=ROOT, stdout=sys.stderr, check=False)
+        subprocess.run(words, cwd=ROOT, stdout=sys.stderr, env=os.environ | given, check=False)
         cases = list(ElementTree.parse(report).iter("testcase"))
     found = []
     for case in cases:
@@ -39,7 +40,7 @@ def _run(tests: list[str]) -> list[tuple[str, bool]]:
 
 def main() -> int:
     program.parser(__doc__).parse_args()
-    results = _run(sorted({test for fault in FAULTS for test in fault["tests"]}))
+    results = run_tests(sorted({test for fault in FAULTS for test in fault["tests"]}))
     tried = Counter(name for name, _ in results)
     failed = Counter(name for name, good in results if not good)
     rows = []

@@ -2,23 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the whole matrices of tests of which `make test` has a short member.
 
-Each file of tests that imports schemas/tests/matrix.py runs with all cases and examples. The exit
-status is that of pytest.
+Each file of tests that imports schemas/tests/matrix.py, or a profile that is made with it, runs
+with all cases and examples. Exit status 1 if a test failed.
 """
 
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from xml.etree import ElementTree
 
 import program
+from faults import run_tests
 from program import ROOT
 
-_IMPORT = re.compile(r"^(?:import matrix|from matrix import .*)$", re.MULTILINE)
+_IMPORT = re.compile(r"^import matrix$|^from .* import .*\bPROFILE\b", re.MULTILINE)
 
 
 def files() -> list[str]:
@@ -29,20 +24,12 @@ def files() -> list[str]:
 
 def main() -> int:
     program.parser(__doc__).parse_args()
-    tried, failed = Counter[str](), Counter[str]()
-    with TemporaryDirectory() as work:
-        report = Path(work) / "report.xml"
-        options = ["-q", "--numprocesses=2", "--dist=worksteal", f"--junitxml={report}"]
-        words = [sys.executable, "-m", "pytest", *options, *files()]
-        whole = os.environ | {"PAGETAPE_MATRIX": "whole"}
-        ended = subprocess.run(words, cwd=ROOT, stdout=sys.stderr, env=whole, check=False)
-        for case in ElementTree.parse(report).iter("testcase"):
-            file = case.get("classname", "").replace(".", "/") + ".py"
-            tried[file] += 1
-            failed[file] += any(case.find(end) is not None for end in ("failure", "error"))
-    rows = [[file, tried[file], failed[file]] for file in sorted(tried)]
+    results = run_tests([*files(), "--numprocesses=2"], PAGETAPE_MATRIX="whole")
+    tried = Counter(name.partition("::")[0] for name, _ in results)
+    failed = Counter(name.partition("::")[0] for name, good in results if not good)
+    rows = [[file, tried[file], failed[file]] for file in files()]
     program.give({"files": program.table(("file", "tests", "failed"), rows)})
-    return ended.returncode
+    return int(any(failed or not tests for _, tests, failed in rows))
 
 
 if __name__ == "__main__":
