@@ -41,7 +41,7 @@ import shipping
 from pagetape.archive import names
 from pagetape.archive.store import Store, open_store
 from pagetape.asking import archived
-from pagetape.indexing import manifest
+from pagetape.indexing import host_rows, manifest
 from pagetape.indexing.compact import Compactor, dates
 from pagetape.indexing.manifest import Manifest, Segment
 from pagetape.schemas.tape import Tape
@@ -151,7 +151,7 @@ _TAPES = """
             0 AS lost
         )
     FROM range({nr}) AS r (i)
-    JOIN template AS t ON t.place = i % {templates}
+    JOIN template AS t ON t.place = i // {each} % {templates}
     ORDER BY i
 """
 _CELLS = """
@@ -195,9 +195,10 @@ def fleet(root: Path, real: Store, hosts: int, days: int, each: int, size: int) 
             ((cells,),) = db.execute(f"SELECT count(*) FROM {table}_cell").fetchall()
             sql = _CELLS.format(day=day, table=table, count=count, cells=cells, **how)
             tables[table] = db.sql(sql).to_arrow_table()
-        for table, rows in tables.items():
-            schema = archived.tables()[table]
-            content = _parquet(rows.select(schema.names).cast(schema))
+        for table, rows in host_rows.with_hosts(
+            (table, archived.fitted(rows, table)) for table, rows in tables.items()
+        ):
+            content = _parquet(rows)
             files[table] = len(content)
             store.put_new(manifest.data_name(day, f"00000001-{nr:08x}", table), content)
         segment = Segment(f"00000001-{nr:08x}", hosts * each, files)

@@ -14,6 +14,7 @@ from archives import S, allocs, fallbacks, made
 from pagetape.archive import names
 from pagetape.archive.store import Store
 from pagetape.asking import query
+from pagetape.indexing import host_rows
 from pagetape.indexing.compact import Compactor, dates
 from pagetape.schemas.tape import Tape, Writer
 
@@ -119,6 +120,34 @@ def test_the_index_answers_as_the_tapes_do(
         for share in (50, 90, 99):
             of_hosts = percentile(rates, share / 100)
             assert row[f"p{share}"] == pytest.approx(of_hosts, rel=1e-6, abs=1e-5)
+
+
+EVERY = [*ANSWERED, *(name for name in query.reports() if name.startswith(query.FLEET))]
+CHOICES = ([], ["--where", "kernel LIKE '6.12%'"], ["--since", "2026-11-29T10:30"])
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_rows_by_host_answer_as_rows_by_tape_do(
+    name: str, fleet: Store, pagetape: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same answer from the sums of hosts, from tapes, and from both: the first of three days is
+    left out, the second has tapes on both sides of the moment."""
+    by_host = [pagetape("report", name, fleet.root, *some, "--json").json for some in CHOICES]
+    monkeypatch.setattr(host_rows, "can_choose", lambda _condition: False)
+    for some, found in zip(CHOICES, by_host, strict=True):
+        expected = pagetape("report", name, fleet.root, *some, "--json").json
+        for rows in (found["rows"], expected["rows"]):
+            rows.sort(key=lambda row: repr([row[k] for k in row if not isinstance(row[k], float)]))
+        assert found["rows"] == [pytest.approx(row) for row in expected["rows"]], some
+        assert found["fleet"] == pytest.approx(expected["fleet"])
+
+
+def test_hosts_answer_what_is_about_hosts() -> None:
+    known = {"kernel LIKE '6.12%' AND mem_gb > 256": True, "lost > 0": False, "hours < 1": False}
+    known |= {"machine = 'a'": True, "identity = 'x'": False, "BEGAN > '2026-11-29'": False}
+    assert {one: host_rows.can_choose(one) for one in known} == known
+    assert not host_rows.can_answer("SELECT object FROM fleet_tape", {"tape"})
+    assert not host_rows.can_answer("SELECT * FROM fleet_zone", {"zone"})
 
 
 # Reports whose events the recorder of host d had switched on.

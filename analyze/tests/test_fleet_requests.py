@@ -78,7 +78,8 @@ def test_an_aggregate_reads_the_index_and_its_table_of_the_day(
     said, names_read = read(server, ask)
     assert [(row["kernel"], row["nr"], row["hosts"]) for row in said["rows"]] == [("6.12.5", 4, 1)]
     now = manifest.latest(open_store(URL), DAYS[2])
-    files = {one for one in now.files if one.endswith((".tape.parquet", ".extfrag.parquet"))}
+    files = {one for one in now.files if one.endswith(("hosts_tape.parquet", "s_extfrag.parquet"))}
+    assert len(files) == 2
     assert names_read == {f"index/v1/manifest/date={DAYS[2]}/00000001.json", *files}
     _, again = read(server, ask)
     assert again == {f"index/v1/manifest/date={DAYS[2]}/00000001.json"}  # files are kept
@@ -89,7 +90,7 @@ def test_a_kernel_of_no_tape_reads_no_aggregate(server: s3_server.Server, pageta
     said, names_read = read(server, lambda: pagetape(*ask).json)
     assert said["rows"] == [] and said["fleet"]["hosts"] == 0
     assert not any("extfrag" in name for name in names_read)
-    assert sum(name.endswith(".tape.parquet") for name in names_read) == len(DAYS)
+    assert sum(name.endswith(".hosts_tape.parquet") for name in names_read) == len(DAYS)
 
 
 def test_a_drill_down_fetches_the_named_tapes_only(

@@ -31,14 +31,14 @@ SELECT
     r.date,
     count(DISTINCT r.machine) AS hosts,
     any_value(e.hosts) - count(DISTINCT r.machine) AS absent,
-    count(*) AS tapes,
-    count(*) FILTER (r.events = 0) AS without_events,
-    count(r.problem) AS unreadable,
+    sum(r.tapes)::BIGINT AS tapes,
+    coalesce(sum(r.tapes) FILTER (r.events = 0), 0)::BIGINT AS without_events,
+    coalesce(sum(r.tapes) FILTER (r.problem IS NOT NULL), 0)::BIGINT AS unreadable,
     round(coalesce(sum(r.hours), 0), 3) AS hours,
     round(100 * sum(r.hours) / nullif(24 * count(DISTINCT r.machine), 0), 2) AS covered_percent,
     coalesce(sum(r.events), 0)::BIGINT AS events,
     if(count(*) FILTER (r.lost IS NULL AND r.problem IS NULL) > 0, NULL, coalesce(sum(r.lost), 0))::BIGINT AS lost,
-    count(*) FILTER (r.lost IS NULL AND r.problem IS NULL) AS lost_unknown,
+    coalesce(sum(r.tapes) FILTER (r.lost IS NULL AND r.problem IS NULL), 0)::BIGINT AS lost_unknown,
     sum(r.bytes)::BIGINT AS bytes
 FROM recording AS r, everyone AS e
 GROUP BY r.date

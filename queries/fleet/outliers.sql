@@ -23,7 +23,7 @@
 --   times       DOUBLE   The rate plus 1 divided by the median plus 1.
 --   hosts       BIGINT   Hosts with this measure.
 --   hours       DOUBLE   Hours that the host's tapes cover.
---   worst_tape  VARCHAR  Object of its tape with the highest sum.
+--   worst_date  VARCHAR  UTC day with the highest sum: --where "machine = '...'" --since and --until choose its tapes.
 WITH period AS (
     SELECT
         t.machine,
@@ -37,12 +37,18 @@ WITH period AS (
     HAVING sum(t.hours) * 60 >= $min_minutes
 ),
 
-found AS (
-    SELECT t.machine, r.metric, r.measure, sum(r.total) AS total, arg_max(t.object, r.total) AS worst_tape
+daily AS (
+    SELECT t.machine, t.date, r.metric, r.measure, sum(r.total) AS total
     FROM rare_metric AS r
     JOIN fleet_tape AS t USING (tape)
-    WHERE r.total > 0
     GROUP BY ALL
+),
+
+found AS (
+    SELECT machine, metric, measure, sum(total) AS total, arg_max(date, total) AS worst_date
+    FROM daily
+    GROUP BY ALL
+    HAVING sum(total) > 0
 ),
 
 rate AS (
@@ -52,7 +58,7 @@ rate AS (
         p.kernel,
         p.hours,
         k.metric,
-        f.worst_tape,
+        f.worst_date,
         coalesce(f.total, 0) AS total,
         coalesce(f.total, 0) / p.hours AS per_hour
     FROM period AS p
@@ -84,7 +90,7 @@ SELECT
     round((r.per_hour + 1) / (f.p50 + 1), 2) AS times,
     f.hosts,
     round(r.hours, 3) AS hours,
-    r.worst_tape
+    r.worst_date
 FROM rate AS r
 JOIN fence AS f USING (metric)
 WHERE ln(r.per_hour + 1) > f.high + greatest(3 * (f.high - f.low), ln(2))

@@ -5,6 +5,7 @@
 --
 -- Columns:
 --   tape             BIGINT     Number of the tape in this question. It joins the views fleet_*.
+--   tapes            BIGINT     Tapes of the row: 1, or in a report all those of a host and a day.
 --   identity         VARCHAR    Identity of the recording, 32 hexadecimal digits.
 --   object           VARCHAR    Name of the tape in the archive.
 --   date             VARCHAR    UTC day of its begin, as 2026-11-29, or unknown.
@@ -38,6 +39,7 @@
 --   counters         BOOLEAN    The tape has two readings of /proc/vmstat: fleet_counter has its changes.
 SELECT
     (segment::BIGINT << 32) | number AS tape,
+    coalesce(tapes, 1) AS tapes,
     identity,
     'v1/date=' || date || '/shard=' || left(identity, 2) || '/' || identity || '.tape' AS object,
     date,

@@ -17,6 +17,7 @@ from pagetape.asking.tape_dataset import Dataset, RowsDataset
 
 PREFIX = "fleet_"  # of the views
 TAPE = "fleet_tape"  # the view with a row for each tape
+TAPES = "tapes"  # its column with the number of tapes that a row stands for
 _DERIVED = ("tape", "object", "shard")  # of a view, made from other columns
 _UNIQUE = ("identity", "etag")
 _TYPES = {
@@ -34,13 +35,25 @@ NUMBER = pa.field("number", pa.uint32())
 
 @cache
 def tables() -> Mapping[str, pa.Schema]:
-    """The stored columns of each table, by name: `tape` is the index, the others are aggregates."""
+    """The stored columns of each table, by name: first `tape`, the index, then the aggregates."""
     found = {}
-    for view in query.views():
+    for view in sorted(query.views(), key=lambda view: view.name != TAPE):
         if view.name.startswith(PREFIX):
             fields = [(c.name, _TYPES[c.type]) for c in view.columns if c.name not in _DERIVED]
             found[view.name.removeprefix(PREFIX)] = pa.schema([NUMBER, *fields])
     return MappingProxyType(found)
+
+
+def with_column(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    """The rows with other values of a column, or of a new one at the end."""
+    at = rows.schema.get_field_index(name)
+    return rows.append_column(name, values) if at < 0 else rows.set_column(at, name, values)
+
+
+def fitted(rows: pa.Table, name: str) -> pa.Table:
+    """Stored rows with the columns of this pagetape: those of an older one have nulls."""
+    schema = tables()[name]
+    return pa.concat_tables([schema.empty_table(), rows], promote_options="permissive").cast(schema)
 
 
 # The rows of the report fleet.regressions, which statistics over hosts make.

@@ -23,8 +23,9 @@ Rates = dict[str, dict[str, dict[str, float]]]  # by metric and cohort, of each 
 
 def answer(fleet: Fleet, q: query.Query, values: dict[str, Any]) -> tuple[Answer, list[str]]:
     """The answer, and lines about it; raises Refused for cohorts that there are not."""
-    cohort = _cohort(fleet.wanted.by, values["change"], values["base"])
-    with fleet.database(_TABLES) as db:
+    at = _moment(values["change"])
+    cohort = _cohort(fleet.wanted.by, at, values["base"])
+    with fleet.database(_TABLES, single=fleet.single(at=at)) as db:
         found, hosts = _of_hosts(db, _rates(cohort)), _hosts(db, cohort)
     names = sorted(hosts, key=_in_order)
     base = values["base"] or next(iter(names), None)
@@ -44,18 +45,23 @@ def answer(fleet: Fleet, q: query.Query, values: dict[str, Any]) -> tuple[Answer
     return shown, [*fleet.lines(), *lines]
 
 
-def _cohort(by: tuple[str, ...], change: str | None, base: str | None) -> str:
-    """The SQL of a tape's cohort."""
+def _moment(change: str | None) -> datetime | None:
     if change is None:
-        parts = [f"coalesce(\"{name}\"::VARCHAR, '{_UNKNOWN}')" for name in by or ("kernel",)]
-        return f"concat_ws(', ', {', '.join(parts)})"
-    if by or base:
-        raise Refused("--change makes the cohorts before and after: leave out --by and --base")
+        return None
     try:
         at = datetime.fromisoformat(change)
     except ValueError:
         raise Refused(f"--change '{change}' is not a time (example: 2026-11-29T12:00)") from None
-    at = at.astimezone(UTC).replace(tzinfo=None) if at.tzinfo else at
+    return at.astimezone(UTC).replace(tzinfo=None) if at.tzinfo else at
+
+
+def _cohort(by: tuple[str, ...], at: datetime | None, base: str | None) -> str:
+    """The SQL of a tape's cohort."""
+    if at is None:
+        parts = [f"coalesce(\"{name}\"::VARCHAR, '{_UNKNOWN}')" for name in by or ("kernel",)]
+        return f"concat_ws(', ', {', '.join(parts)})"
+    if by or base:
+        raise Refused("--change makes the cohorts before and after: leave out --by and --base")
     return f"if(began < TIMESTAMP '{at}', '{_BEFORE}', '{_AFTER}')"
 
 
@@ -99,7 +105,7 @@ def percentiles(fleet: Fleet) -> Answer:
         FROM ({_rates(_cohort(fleet.wanted.by, None, None))})
         GROUP BY metric, cohort
     """
-    with fleet.database(_TABLES) as db:
+    with fleet.database(_TABLES, single=fleet.single()) as db:
         found = db.ask(sql)
     return replace(found, rows=sorted(found.rows, key=lambda row: (row[0], _in_order(row[1]))))
 

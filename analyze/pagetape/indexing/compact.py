@@ -28,7 +28,7 @@ from pagetape.archive import listing, names
 from pagetape.archive.names import Named
 from pagetape.archive.store import Object, Put, Store, StoreError
 from pagetape.asking import archived
-from pagetape.indexing import manifest, tape_rows
+from pagetape.indexing import host_rows, manifest, tape_rows
 from pagetape.indexing.manifest import Manifest, Segment
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import temporary
@@ -262,13 +262,12 @@ class _Day:
     def _write(self, tapes: int, tables: Iterator[tuple[str, pa.Table]]) -> Segment:
         identity = f"{self._now.generation + 1:08d}-{token_hex(4)}"
         files = {}
-        for name, rows in tables:
-            if rows.num_rows:
-                content = _parquet(rows)
-                where = manifest.data_name(self._date, identity, name)
-                if self._store.put_new(where, content) == Put.OTHER:
-                    raise _Lost
-                files[name] = len(content)
+        for name, rows in host_rows.with_hosts(tables):
+            content = _parquet(rows)
+            where = manifest.data_name(self._date, identity, name)
+            if self._store.put_new(where, content) == Put.OTHER:
+                raise _Lost
+            files[name] = len(content)
         return Segment(identity, tapes, files)
 
     def _drop(self, gone: Collection[str]) -> None:
@@ -300,7 +299,7 @@ class _Day:
             found = [archived.tables()[name].empty_table()]
             for (segment, _), place in zip(parts, places, strict=True):
                 if name in segment.files:
-                    rows = self._read(segment, name).cast(archived.tables()[name])
+                    rows = archived.fitted(self._read(segment, name), name)
                     numbered = rows.set_column(0, archived.NUMBER, place.take(rows["number"]))
                     found.append(numbered.filter(numbered["number"].is_valid()))
             return pa.concat_tables(found)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -17,15 +17,19 @@ import pyarrow.fs
 from pagetape.archive import listing, names
 from pagetape.archive.store import Object, Store, StoreError
 from pagetape.asking import archived
-from pagetape.indexing import manifest
+from pagetape.indexing import host_rows, manifest
 from pagetape.indexing.copies import Copies
 from pagetape.indexing.manifest import Manifest
 
 _AT_ONCE = 8  # manifests that are read at the same time
 _COMPARED = 20_000  # tapes of a question up to which the list of tapes is compared with the index
 
-_PART = 300_000  # tapes of a question that are summed up at a time
+_PART = 300_000  # rows of the index that are summed up at a time
 _LONG_AGO = datetime.fromtimestamp(0, UTC)
+
+
+# The days whose tapes are read one by one, others by host; None: all days.
+Single: TypeAlias = "Collection[str] | None"
 
 
 def _say_nothing(_: str) -> None:
@@ -64,17 +68,29 @@ class FleetIndex:
     def tapes(self) -> int:
         return sum(one.tapes for one in self.manifests)
 
-    def parts(self, segments: Collection[int] | None) -> list[list[int]]:
-        """Segments in parts with not too many tapes each; at least one part, which may be empty."""
+    def _name(self, nr: int, table: str, single: Single) -> str:
+        """The name of a table in a segment: of rows by host, if the question may have them."""
+        day, segment = self._segments[nr]
+        by_host = host_rows.PREFIX + archived.TAPE.removeprefix(archived.PREFIX)
+        if single is None or day in single or by_host not in segment.files:
+            return table
+        return host_rows.PREFIX + table
+
+    def parts(self, segments: Collection[int] | None, single: Single = None) -> list[list[int]]:
+        """Segments in parts with not too many rows each; at least one part, which may be empty."""
         found: list[list[int]] = [[]]
-        tapes = 0
+        rows = 0.0
         for nr in sorted(range(len(self._segments)) if segments is None else segments):
-            size = self._segments[nr][1].tapes
-            if tapes and tapes + size > _PART:
+            segment = self._segments[nr][1]
+            read, of_tapes = (
+                segment.files.get(self._name(nr, "tape", s), 1) for s in (single, None)
+            )
+            size = segment.tapes * read / of_tapes  # rows take much the same bytes
+            if rows and rows + size > _PART:
                 found.append([])
-                tapes = 0
+                rows = 0
             found[-1].append(nr)
-            tapes += size
+            rows += size
         return found
 
     def unlisted(self) -> tuple[int, int] | None:
@@ -94,12 +110,15 @@ class FleetIndex:
         return len(there - known), len(known - there)
 
     def tables(
-        self, wanted: Collection[str], segments: Collection[int] | None = None
+        self,
+        wanted: Collection[str],
+        segments: Collection[int] | None = None,
+        single: Single = None,
     ) -> dict[str, SegmentRows]:
         """Tables for Database.read_archive(): of these names, with the rows of these segments, or
         of all. Fetches their files. Another compactor may remove an old generation meanwhile: then
         the next one is read."""
-        found = {archived.source(name): SegmentRows(self, name) for name in wanted}
+        found = {archived.source(name): SegmentRows(self, name, single) for name in wanted}
         try:
             for rows in found.values():
                 rows.choose(segments)
@@ -111,12 +130,15 @@ class FleetIndex:
                 rows.choose(None)
         return found
 
-    def files(self, name: str, segments: Collection[int] | None) -> list[tuple[int, Path]]:
+    def files(
+        self, table: str, segments: Collection[int] | None, single: Single
+    ) -> list[tuple[int, Path]]:
         """The files of a table on this machine, with the numbers of their segments."""
         files = [
             (nr, Object(manifest.data_name(day, part.identity, name), size, None, _LONG_AGO))
             for nr, (day, part) in enumerate(self._segments)
-            if (segments is None or nr in segments) and (size := part.files.get(name))
+            if (segments is None or nr in segments)
+            and (size := part.files.get(name := self._name(nr, table, single)))
         ]
         paths = self.copies.paths([one for _, one in files])
         return [(nr, path) for (nr, _), path in zip(files, paths, strict=True)]
@@ -125,9 +147,9 @@ class FleetIndex:
 class SegmentRows(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
     """The rows of a table in some segments, which may be others at the next scan."""
 
-    def __init__(self, index: FleetIndex, name: str) -> None:
+    def __init__(self, index: FleetIndex, name: str, single: Single) -> None:
         """Without that of pyarrow, which needs rows."""
-        self._index, self._name = index, name
+        self._index, self._name, self._single = index, name, single
         self._rows = _dataset(name, ())
 
     @property
@@ -136,7 +158,7 @@ class SegmentRows(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
 
     def choose(self, segments: Collection[int] | None) -> None:
         """Have the rows of these segments from now on, or of all; fetches their files."""
-        files = self._index.files(self._name, segments)
+        files = self._index.files(self._name, segments, self._single)
         try:
             self._rows = _dataset(self._name, files)
         except (pa.ArrowException, OSError) as e:

@@ -7,7 +7,7 @@ import errno
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, time
 from types import MappingProxyType
 from typing import Any
 
@@ -19,8 +19,9 @@ from pagetape.answer import Answer, amount
 from pagetape.archive.store import Object, Store, StoreError
 from pagetape.asking import archived, query
 from pagetape.asking.database import Database, quoted
+from pagetape.indexing import host_rows
 from pagetape.indexing.cohorts import HOSTS, MEMBERS, Cohorts, cohort_columns
-from pagetape.indexing.fleet_index import FleetIndex
+from pagetape.indexing.fleet_index import FleetIndex, Single
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 
@@ -76,6 +77,12 @@ class Wanted:
         """The first and the last day of the archive that may have such tapes."""
         first = None if self.since is None else str(self.since.date())
         return first, None if self.until is None else str(self.until.date())
+
+    @property
+    def cut_days(self) -> set[str]:
+        """The days of which it may have some tapes only."""
+        limits = (at for at in (self.since, self.until) if at is not None)
+        return {str(at.date()) for at in limits if at.time() != time.min}
 
     @property
     def words(self) -> list[str]:
@@ -136,16 +143,16 @@ class Fleet:
                 problem IS NOT NULL AS unreadable,
                 replayed IS true AS replayed,
                 hours > 0 AS has_hours,
-                count(*) AS tapes,
+                sum(tapes) AS tapes,
                 coalesce(sum(hours), 0) AS hours,
                 sum(bytes)::BIGINT AS bytes,
                 sum(lost)::BIGINT AS lost,
-                count(*) - count(lost) AS lost_unknown
+                coalesce(sum(tapes) FILTER (lost IS NULL), 0) AS lost_unknown
             FROM fleet_tape
             GROUP BY ALL
         """
         try:
-            with self.database({"tape"}) as db:
+            with self.database({"tape"}, single=self.single()) as db:
                 return db.evaluate(db.relation(sql).to_arrow_table)
         except duckdb.Error as e:
             if self.wanted.where is None:
@@ -178,16 +185,25 @@ class Fleet:
             FROM {MEMBERS}
         """)
 
+    def single(self, sql: str = "", at: datetime | None = None) -> Single:
+        """The days of which a statement needs the tapes one by one, also if it divides them at a
+        moment; None: all days."""
+        chosen = " ".join([self.wanted.where or "", *self.wanted.by])
+        if not host_rows.can_choose(chosen) or not host_rows.can_answer(sql, tables_of(sql)):
+            return None
+        return self.wanted.cut_days | ({str(at.date())} if at and at.time() != time.min else set())
+
     def database(
         self,
         tables: Collection[str],
         tapes: Sequence[Tape] = (),
         *,
+        single: Single = None,
         unsafe: bool = False,
     ) -> Database:
         """A database with these tables of the archive, of its own tapes only, and with the tables
         of `tapes`. `unsafe`: as of Database."""
-        found = self.index.tables(sorted(tables), self._segments)
+        found = self.index.tables(sorted(tables), self._segments, single)
         db = Database(tapes, unsafe=unsafe)
         db.read_archive(found, self.wanted.sql)
         return db
@@ -207,7 +223,7 @@ class Fleet:
         more: Mapping[str, ds.Dataset] = MappingProxyType({}),
     ) -> Answer:
         """The answer to a report about an archive; `more`: tables besides its own, by name."""
-        with self.database(tables_of(q.sql)) as db:
+        with self.database(tables_of(q.sql), single=self.single(q.sql)) as db:
             db.read_archive(more, self.wanted.sql)
             return db.run(q, values)
 
@@ -222,11 +238,12 @@ class Fleet:
         q = query.internal()[query.FLEET + name]
         measured = self._measured(q)
         cohorts = Cohorts(q, self.wanted.by, measured)
-        tables = self.index.tables({"tape", *tables_of(q.sql)}, ())
+        single = self.single(q.sql)
+        tables = self.index.tables({"tape", *tables_of(q.sql)}, (), single)
         sums = []
         with Database([]) as db:
             db.read_archive(tables, self.wanted.sql)
-            for some in self.index.parts(self._segments):
+            for some in self.index.parts(self._segments, single):
                 for rows in tables.values():
                     rows.choose(some)
                 sums.append(db.evaluate(db.relation(cohorts.sums()).to_arrow_table))
