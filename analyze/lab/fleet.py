@@ -7,11 +7,11 @@
 
 Makes the index and the aggregates of an archive of N hosts over D days, with N tapes a day from
 each host, out of the rows of real tapes (the demo's, without T.tape): shifted in time, of machines
-of their own, on four kernels. A host has a level, and most of its tapes have few fallbacks or none.
-Then it asks the archive, each time in a new process, and computes the percentiles of
-extfrag.by_migratetype again, from the Parquet files and without the views. Exit status 1 if one
-differs. With --keep the archive stays in DIR; one that is there is asked as it is. With --only it
-asks that and some of the other questions.
+of their own, on four kernels. A host has the rows of one real tape and a level, and most of its
+tapes have few fallbacks or none. Then it asks the archive, each time in a new process, and computes
+the percentiles of extfrag.by_migratetype again, from the Parquet files and without the views. Exit
+status 1 if one differs. With --keep the archive stays in DIR; one that is there is asked as it is.
+With --only it asks that and some of the other questions.
 
 The second part puts the real tapes, as those of some hosts, into an archive and compacts it: CPU
 and bytes for each tape. `--quiet` names five-minute tapes of a rotation of the event set cheap: the
@@ -156,7 +156,7 @@ _TAPES = """
 """
 _CELLS = """
     SELECT
-        * EXCLUDE (draw, place, level)
+        * EXCLUDE (draw, place, of, level)
         REPLACE (ceil({count} * level * (1 + draw % 7) / 40) AS {count}, number::UINTEGER AS number)
     FROM (
         SELECT
@@ -166,7 +166,9 @@ _CELLS = """
             pow(6, (hash(i // {each}, 'level') % 1000) / 500 - 1) AS level
         FROM range({nr}) AS r (i)
         CROSS JOIN range(3) AS k (j)
-        JOIN {table}_cell AS c ON c.place = hash(i, j, '{table}') % {cells}
+        JOIN (SELECT DISTINCT number, of FROM {table}_cell) AS t
+            ON t.number = i // {each} % {templates}
+        JOIN {table}_cell AS c ON c.number = t.number AND c.place = hash(i, j, '{table}') % t.of
         WHERE hash(i, j, '{day}', 'busy') % 2 = 0
     )
     ORDER BY number
@@ -182,7 +184,9 @@ def fleet(root: Path, real: Store, hosts: int, days: int, each: int, size: int) 
     for table in ("tape", *_COUNTS):
         db.register("found", _rows(real, table))
         name = "template" if table == "tape" else f"{table}_cell"
-        db.execute(f"CREATE TABLE {name} AS SELECT *, row_number() OVER () - 1 AS place FROM found")
+        over = "OVER ()" if table == "tape" else "OVER (PARTITION BY number)"
+        columns = f"row_number() {over} - 1 AS place, count(*) {over} AS of"
+        db.execute(f"CREATE TABLE {name} AS SELECT *, {columns} FROM found")
     how: dict[str, Any] = {"nr": hosts * each, "each": each, "size": size}
     how |= {"kernels": list(KERNELS), "nr_kernels": len(KERNELS)}
     ((how["templates"],),) = db.execute("SELECT count(*) FROM template").fetchall()
@@ -192,12 +196,11 @@ def fleet(root: Path, real: Store, hosts: int, days: int, each: int, size: int) 
         db.execute(_TAPES.format(day=day, **how))
         tables = {"tape": db.table("tape").to_arrow_table()}
         for table, count in _COUNTS.items():
-            ((cells,),) = db.execute(f"SELECT count(*) FROM {table}_cell").fetchall()
-            sql = _CELLS.format(day=day, table=table, count=count, cells=cells, **how)
+            sql = _CELLS.format(day=day, table=table, count=count, **how)
             tables[table] = db.sql(sql).to_arrow_table()
-        for table, rows in host_rows.with_hosts(
-            (table, archived.fitted(rows, table)) for table, rows in tables.items()
-        ):
+        known = archived.tables()
+        of_tapes = {t: rows.select(known[t].names).cast(known[t]) for t, rows in tables.items()}
+        for table, rows in host_rows.with_hosts(of_tapes.items()):
             content = _parquet(rows)
             files[table] = len(content)
             store.put_new(manifest.data_name(day, f"00000001-{nr:08x}", table), content)
