@@ -97,7 +97,9 @@ def due(store: Store, shard: str | None = None) -> tuple[list[str], int]:
     def may_differ(day: str) -> bool:
         listed = manifests[day].listed if day in manifests else {}
         try:
-            at = max(datetime.fromisoformat(listed[one]) for one in ("", shard) if one in listed)
+            at = max(
+                datetime.fromisoformat(listed[one]) for one in ("", shard or "") if one in listed
+            )
         except ValueError:  # never, or damaged
             return True
         end = datetime.fromisoformat(day).replace(tzinfo=UTC) + timedelta(days=1)
