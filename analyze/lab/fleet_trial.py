@@ -2,22 +2,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fleet from end to end, twice: undisturbed, and with every process killed in mid-run.
 
-    fleet_trial.py [--kills N] [--seed N] [--live SECONDS] [--policy SPEC] [T.tape...]
+    fleet_trial.py [--kills N] [--seed N] [--live SECONDS] [--guest RELEASE=NODES]...
+                   [--policy SPEC] [T.tape...]
 
-The tapes (the demo's, without T.tape), and with --live a recording of this machine, stand in a
-recorder's directory. `ship` brings them into an archive, `compact` makes its index, `report
-extfrag.by_migratetype --by kernel` and `report fleet.regressions` compare cohorts, and `sweep` asks
-what the policy would do to the fleet. For the second archive, ship, compact and sweep are killed
-with SIGKILL at random moments, N times each, before they may end. With --live, a recorder is killed
-as well, and what it left is shipped into both archives. Exit status 1 if an answer differs.
+The tapes (the demo's, without T.tape and --guest), recordings of guests (guest.py), and with --live
+one of this machine stand in a recorder's directory. `ship` brings them into an archive, `compact`
+makes its index, `report extfrag.by_migratetype --by kernel` and `report fleet.regressions` compare
+cohorts, and `sweep` asks what the policy would do to the fleet. For the second archive, ship,
+compact and sweep are killed with SIGKILL at random moments, N times each, before they may end; of
+sweep, in turns its worker alone. With --live, a recorder is killed as well, and what it left is
+shipped into both archives. Exit status 1 if an answer differs.
+
+A kill counts if it ended a process before that had ended by itself; otherwise what the command made
+is removed, and it is tried again. `made before` has the files that a killed command found or made.
 """
 
+import contextlib
 import json
 import os
 import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -59,23 +66,55 @@ def undisturbed(*words: object) -> Command:
     return Command(str(words[0]), argv, time.monotonic() - began)
 
 
-def disturbed(like: Command, words: Sequence[object], kills: int, chance: random.Random) -> int:
-    """Run a command that is killed some times first; how often it was killed before its end."""
-    hit = 0
-    for _ in range(kills):
-        with subprocess.Popen(
-            _argv(words),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        ) as child:
-            try:
-                child.wait(like.seconds * chance.uniform(0.05, 0.7))
-            except subprocess.TimeoutExpired:
-                os.killpg(child.pid, signal.SIGKILL)
-                hit += 1
+def _files(place: Path) -> int:
+    """Files that are complete."""
+    return sum(path.is_file() and ".part" not in path.name for path in place.rglob("*"))
+
+
+def _worker(parent: int) -> int | None:
+    """A process that the command started."""
+    tasks = Path(f"/proc/{parent}/task")
+    with contextlib.suppress(OSError):
+        found = [(task / "children").read_text().split() for task in tasks.iterdir()]
+        return next((int(child) for some in found for child in some), None)
+    return None
+
+
+def _killed(like: Command, words: Sequence[object], chance: random.Random, *, worker: bool) -> bool:
+    """Kill a command, or its worker; whether that ended the process on its way."""
+    with subprocess.Popen(
+        _argv(words),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as child:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(like.seconds * chance.uniform(0.05, 0.9))
+            return False
+        if not worker:
+            os.killpg(child.pid, signal.SIGKILL)
+            return child.wait() == -signal.SIGKILL
+        if (its := _worker(child.pid)) is None:
+            os.killpg(child.pid, signal.SIGKILL)
+            return False
+        os.kill(its, signal.SIGKILL)
+        return child.wait() != 0  # the command says which runs failed
+
+
+def disturbed(
+    like: Command, words: Sequence[object], made: Path, kills: int, chance: random.Random
+) -> list[int]:
+    """Run a command that is killed some times first, and makes files below `made`; how many there
+    were at each kill."""
+    found: list[int] = []
+    while len(found) < kills:
+        alone = words[0] == "sweep" and len(found) % 2 == 1
+        if _killed(like, words, chance, worker=alone):
+            found.append(_files(made))
+        else:
+            shutil.rmtree(made, ignore_errors=True)
     undisturbed(*words)
-    return hit
+    return found
 
 
 def _asked(*words: object) -> dict[str, Any]:
@@ -100,18 +139,31 @@ def trial(
     """Both archives of the tapes of a directory, and whether their answers are the same."""
     quiet, hit = place / "quiet", place / "killed"
     steps = []
-    for name, words in {
-        "ship": ("ship", tapes, "{archive}"),
-        "compact": ("compact", "{archive}"),
-        "sweep": ("sweep", "{archive}", "--policy", policy, "-o", "{archive}.results"),
-    }.items():
+    for name, made, words in (
+        ("ship", "{archive}", ("ship", tapes, "{archive}")),
+        ("compact", "{archive}/index", ("compact", "{archive}")),
+        (
+            "sweep",
+            "{archive}.results",
+            ("sweep", "{archive}", "--policy", policy, "-o", "{archive}.results"),
+        ),
+    ):
         one, other = (
-            [str(word).format(archive=archive) for word in words] for archive in (quiet, hit)
+            [str(word).format(archive=archive) for word in (made, *words)]
+            for archive in (quiet, hit)
         )
-        like = undisturbed(*one)
-        times = disturbed(like, other, kills, chance)
-        steps.append({"step": name, "kills": kills, "before its end": times})
-        program.say(f"fleet_trial: {name}: killed {times} times")
+        like = undisturbed(*one[1:])
+        files = disturbed(like, other[1:], Path(other[0]), kills, chance)
+        whole = _files(Path(one[0]))
+        steps.append(
+            {
+                "step": name,
+                "kills": len(files),
+                "made before": " ".join(map(str, files)),
+                "of": whole,
+            }
+        )
+        program.say(f"fleet_trial: {name}: {len(files)} kills at {files} of {whole} files")
     objects = [sorted(str(p.relative_to(a)) for p in a.rglob("*.tape")) for a in (quiet, hit)]
     found = [answers(archive, Path(f"{archive}.results"), policy) for archive in (quiet, hit)]
     for step in found[0]:
@@ -120,6 +172,11 @@ def trial(
     coverage = found[0]["fleet.coverage"]
     return {
         "steps": steps,
+        "cohorts": found[0][" ".join(REPORTS[0])],
+        "whatif": [
+            {name: value for name, value in row.items() if not isinstance(value, list | dict)}
+            for row in found[0]["sweep"][1]
+        ],
         "fleet": {
             "objects": len(objects[0]),
             "objects are the same": objects[0] == objects[1],
@@ -144,8 +201,17 @@ def recorded(tapes: Path, seconds: float, *, killed: bool) -> None:
             time.sleep(0.1)
         time.sleep(_KILLED_AFTER_S)
         os.killpg(child.pid, signal.SIGKILL)
+        if child.wait() != -signal.SIGKILL:
+            raise subprocess.CalledProcessError(child.returncode, argv)
     program.run_pagetape("import", path, "-o", tapes / "after-kill.tape")
     shutil.rmtree(path)
+
+
+def recorded_guest(path: Path, release: str, nodes: str = "1") -> None:
+    """Record a guest of that kernel with so many nodes."""
+    argv = [sys.executable, Path(__file__).with_name("guest.py"), "-o", path, "--kernel", release]
+    memory = 96 * (1 + int(nodes))
+    subprocess.run([*argv, "--nodes", nodes, "--mb", str(memory)], check=True, stdout=sys.stderr)
 
 
 def stand_in(tapes: Path, paths: Sequence[Path]) -> None:
@@ -164,19 +230,27 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--live", type=float, default=0.0, help="seconds; 0: no recording")
+    parser.add_argument("--guest", action="append", default=[], metavar="RELEASE=NODES")
     parser.add_argument("--policy", default=POLICY)
     parser.add_argument("paths", nargs="*", type=Path, metavar="T.tape")
     given = parser.parse_args()
     with TemporaryDirectory(prefix="fleet-trial-") as temporary:
         tapes = Path(temporary) / "tapes"
         tapes.mkdir()
-        stand_in(tapes, given.paths or sorted(DEMO.glob("*.tape")))
+        for place, guest in enumerate(given.guest):
+            recorded_guest(tapes / f"guest{place}.tape", *guest.split("="))
+        stand_in(tapes, given.paths or ([] if given.guest else sorted(DEMO.glob("*.tape"))))
         if given.live:
             recorded(tapes, given.live, killed=False)
             recorded(tapes, given.live, killed=True)
         facts = [(path.stem, Tape(path).facts) for path in sorted(tapes.glob("*.tape"))]
         machines = [
-            {"tape": name, "kernel": f.get("kernel"), "nodes": len(f.get("nodes") or [0])}
+            {
+                "tape": name,
+                "kernel": f.get("kernel"),
+                "nodes": len(f.get("nodes") or [0]),
+                "ended": f.get("ended", "stopped"),
+            }
             for name, f in facts
         ]
         result = trial(Path(temporary), tapes, given.policy, given.kills, random.Random(given.seed))

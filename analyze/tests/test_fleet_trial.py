@@ -28,4 +28,5 @@ def test_kills_change_no_answer(
         "runs": 2,
         "failed": 0,
     }
+    assert [step["kills"] for step in found["steps"] if "kills" in step] == [1, 1, 1]
     assert [step["same"] for step in found["steps"] if "same" in step] == [True, True]
