@@ -60,6 +60,18 @@ def test_the_steps_of_the_series_come_to_the_tuning(pagetape: Run, tmp_path: Pat
     assert taken["9"][0] < taken["base"][0] / 2
 
 
+@pytest.mark.parametrize("mode", ["fixed", "auto"])
+def test_batches_save_work_on_a_calm_machine(mode: str, pagetape: Run, tmp_path: Path) -> None:
+    """Without the two rules; hardly a page is freed that was in use before the start."""
+    lists = ("zone_lock", f"pcp:mode={mode}")
+    base = _played(pagetape, "kbuild", tmp_path / "base.tape", *lists)
+    out, spec = tmp_path / "lifted.tape", "alloc_batch:refill=scaled,free=whole"
+    lifted = _played(pagetape, "kbuild", out, *lists, spec)
+    rows = pagetape("report", "zone_lock.per_mb", base, lifted, "--json").json["rows"]
+    cost = {row["tape"]: row["ns_per_mb"] for row in rows if row["kind"] == "all"}
+    assert cost["lifted"] < 0.6 * cost["base"]
+
+
 def test_two_rules_make_the_sign_of_batches(pagetape: Run, tmp_path: Path) -> None:
     """Under the kernel's rules a MB costs more with batches; without the two rules it does not."""
     lists = ("zone_lock", "pcp:mode=fixed")

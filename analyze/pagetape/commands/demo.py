@@ -29,7 +29,7 @@ def command(name: str, out: Path | None, force: bool, as_json: bool) -> None:
       lowzone    Linux 6.12, node 0 has DMA32 below NORMAL: nofragment
       thp2       Linux 6.12, two nodes, huge pages by madvise: thp_numa
       held-back  Linux 6.12, a zone held back: kswapd_sleep
-      kbuild     Linux 6.18, 24 GB, compiles on 2 CPUs: pcp, alloc_batch
+      kbuild     Linux 6.12, 2.5 GB, calm, units of a build: pcp, alloc_batch
 
     \b
     Example:
