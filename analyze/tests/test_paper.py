@@ -21,6 +21,7 @@ Run = Callable[..., Any]
 ROOT = Path(__file__).parents[2]
 PRESSURE = ROOT / "analyze/demo/pressure.tape"
 LOWZONE = ROOT / "analyze/demo/lowzone.tape"
+THP2 = ROOT / "analyze/demo/thp2.tape"
 SHARED = Path(__file__).parents[3] / "shared/data/published"
 NAMES = ["kswapd", "nofragment", "pcp-tuning", "reserve", "thp-numa"]
 ROW = {"table", "row", "column", "value", "published", "unit", "machine", "kernel", "source"}
@@ -218,6 +219,19 @@ def test_patch_1_acts_where_a_node_has_a_lower_zone(pagetape: Run) -> None:
     assert lowzone["verdict"] == "same sign" and lowzone["difference"]["high"] < 0
     report = pagetape("report", "extfrag.by_order", LOWZONE, "--json").json["rows"]
     assert lowzone["recorded"] == sum(row["nr"] for row in report if row["below_pageblock"])
+
+
+def test_faults_that_may_try_other_nodes_get_more_huge_pages(pagetape: Run) -> None:
+    """The model counts faults, as the recording does; where it misses the recording it says so."""
+    about = ("--table", "percentage of faults huge", "--ensemble", "8", "--json")
+    found = pagetape("paper", "thp-numa", THP2, *about).json
+    column = "5.4.0-rc6 + thptweak (local, then spill)"
+    row = cell(found, row="huge-5", column=column)
+    (faults,) = pagetape("report", "numa.faults", THP2, "--json").json["rows"]
+    assert row["recorded"] == 100 * (faults["local"] + faults["remote"]) / faults["faults"]
+    assert row["verdict"] == "same sign" and row["difference"]["low"] > 0
+    followed = row["low"] <= row["recorded"] <= row["high"]
+    assert followed == (row["remark"] is None)
 
 
 def test_few_fallbacks_are_no_basis_for_stalls(pagetape: Run) -> None:
