@@ -141,20 +141,24 @@ def _class(result: Result) -> str:
 
 def _below(result: Result) -> list[str]:
     """The measures of a recording that are below their aims."""
-    of, ahead, free = _class(result), _ahead(result), _free_run(result)
-    shares = {words: ahead[words][0] for words in _DECISIONS.values()} | {
-        "free run: pages": free["pages, %"],
-        "free run: free blocks": free["end: free blocks, %"],
-        "free run: pageblocks": free["end: pageblocks, %"],
-    }
+    of, ahead = _class(result), _ahead(result)
+    shares = {words: ahead[words][0] for words in _DECISIONS.values()}
+    if "free_run" in result:
+        free = _free_run(result)
+        shares["free run: pages"] = free["pages, %"]
+        shares["free run: free blocks"] = free["end: free blocks, %"]
+        shares["free run: pageblocks"] = free["end: pageblocks, %"]
     aims = _AIMS[of]
     found = [name for name, aim in aims.items() if (shares[name] or aim) < aim]
-    recorded, model = free["fallbacks recorded"], free["assisted"]
     if result["half"]:
         if aims and ahead[_UNKNOWN] > _MOST_UNKNOWN[result["snapshot"]]:
             found.append(_UNKNOWN)
         if aims and ahead[_INFERRED] > _MOST_INFERRED:
             found.append(_INFERRED)
+    if "free_run" not in result:
+        return found
+    recorded, model = free["fallbacks recorded"], free["assisted"]
+    if result["half"]:
         wrong = of.endswith(" exact") and not _is_close(recorded, model)
     else:
         wrong = of != "proc" and 100 * abs(model - recorded) > _EXTFRAG * recorded
@@ -163,26 +167,33 @@ def _below(result: Result) -> list[str]:
 
 def _by_half(results: Sequence[Result], of: str) -> dict[str, Any]:
     """How many exact and lossless recordings of each half of guests or programs meet each aim."""
-    exact = f"{of} exact"
+    exact, runs = f"{of} exact", any("free_run" in one for one in results)
     aims = _AIMS[exact]
     columns = ["of", "half", "recordings", *(f"{name} >= {aim:g} %" for name, aim in aims.items())]
-    columns += [
-        f"unknown <= {_MOST_UNKNOWN['exact']:g} %",
-        f"inferred <= {_MOST_INFERRED:g}",
-        f"assisted free run: fallbacks within {_CORPUS_EXTFRAG:g} %,"
-        f" or {_CORPUS_FEW} of fewer than {_MANY}",
-        "the same, mean of the draws",
-    ]
+    columns += [f"unknown <= {_MOST_UNKNOWN['exact']:g} %", f"inferred <= {_MOST_INFERRED:g}"]
+    if runs:
+        columns += [
+            f"assisted free run: fallbacks within {_CORPUS_EXTFRAG:g} %,"
+            f" or {_CORPUS_FEW} of fewer than {_MANY}",
+            "the same, mean of the draws",
+        ]
     rows = []
     for half in ("seen", "unseen"):
         strict = [one for one in results if one["half"] == half and _class(one) == exact]
-        if strict:
-            below = [_below(one) for one in strict]
-            names = (*aims, _UNKNOWN, _INFERRED, _FREE_RUN)
-            met = [sum(name not in missed for missed in below) for name in names]
-            runs = [(_free_run(one), len(one["free_run"]["draws"])) for one in strict]
-            chance = sum(run["draws within the aim"] / nr for run, nr in runs)
-            rows.append([of, half, len(strict), *met, round(chance, 1)])
+        if not strict:
+            continue
+        below = [_below(one) for one in strict]
+        names = (*aims, _UNKNOWN, _INFERRED, *([_FREE_RUN] if runs else []))
+        row = [
+            of,
+            half,
+            len(strict),
+            *(sum(name not in those for those in below) for name in names),
+        ]
+        if runs:
+            drawn = [(_free_run(one), len(one["free_run"]["draws"])) for one in strict]
+            row.append(round(sum(run["draws within the aim"] / nr for run, nr in drawn), 1))
+        rows.append(row)
     return table(columns, rows)
 
 
@@ -202,12 +213,16 @@ def _misses(result: Result) -> list[Any]:
     for decision in _DECISIONS:
         ranked = sorted(causes.get(decision, {}).items(), key=lambda cause: -cause[1])
         cells.append("; ".join(f"{nr:,} {name}" for name, nr in ranked) or None)
-    return [result["name"], *cells, result["free_run"]["anomalies"]]
+    return [
+        result["name"],
+        *cells,
+        result["free_run"]["anomalies"] if "free_run" in result else None,
+    ]
 
 
 def _parting(result: Result) -> list[Any] | None:
     """Where the state of the free run leaves the kernel's, and the first differences."""
-    parting = result["free_run"].get("parting")
+    parting = result["free_run"].get("parting") if "free_run" in result else None
     if not parting:
         return None
     until = [
@@ -221,6 +236,8 @@ def tables(results: Sequence[Result]) -> dict[str, Any]:
     """The tables; a recording that was only named stands in the first alone."""
     columns = ("recording", "half", "load and machine", "kernel", "nodes", "length, s", "events")
     measured = [one for one in results if "validate" in one]
+    played = [one for one in measured if "free_run" in one]
+    of = {name: [one for one in measured if one["of"] == name] for name in ("guests", "programs")}
     pairs = [
         [
             one["name"],
@@ -228,14 +245,14 @@ def tables(results: Sequence[Result]) -> dict[str, Any]:
             row["recorded"],
             row["model"],
         ]
-        for one in measured
+        for one in played
         for row in one["free_run"]["extfrag"]["by_type"]
         if max(row["recorded"], row["model"]) > _PAIR_EVENTS
     ]
     found = {
         "recordings": table((*columns, "lost", "snapshot", "below aim"), map(_recording, results)),
-        "by_half": _by_half(measured, "guests"),
-        "programs": _by_half(measured, "programs"),
+        "by_half": _by_half(of["guests"], "guests"),
+        "programs": _by_half(of["programs"], "programs"),
         "misses": table(
             ("recording", *_DECISIONS.values(), "anomalies of the free run"), map(_misses, measured)
         ),
@@ -245,8 +262,8 @@ def tables(results: Sequence[Result]) -> dict[str, Any]:
             filter(None, map(_parting, measured)),
         ),
     }
-    for name, row in (("ahead", _ahead), ("free_runs", _free_run)):
-        rows = [{"recording": one["name"]} | row(one) for one in measured]
+    for name, those, row in (("ahead", measured, _ahead), ("free_runs", played, _free_run)):
+        rows = [{"recording": one["name"]} | row(one) for one in those]
         if rows:
             found[name] = table(list(rows[0]), [list(one.values()) for one in rows])
     return found

@@ -9,8 +9,8 @@ Records loads on this machine, with exact snapshots. Also takes the given record
 directories of tapes, or directories with a trace.dat (any *.dat) and the /proc files that
 `pagetape import --proc` reads. --programs takes the given recordings alone; without any, it records
 the real programs of programs.py. On each recording the program validates the model one step ahead,
-plays a free run under the tape's own kernel, and compares both with the record. The tapes stay in
-the work directory.
+plays a free run under the tape's own kernel, and compares both with the record. The free runs of
+programs are those of calibration.py. The tapes stay in the work directory.
 
 The unseen halves of the corpus (corpus.py) and of the real programs (programs.py) are only named,
 unless --unseen is given: no one looks at them while the model is changed.
@@ -152,19 +152,28 @@ def drawn(source: playback.Source) -> list[int]:
     return sorted(row["value"] for row in rows if row["metric"] == "fallbacks")
 
 
-def measure(recording: Recording, work: Path) -> dict[str, Any]:
-    """All measures of the model's accuracy on one recording."""
-    tape = Tape(recording.path)
-    found, model = (work / f"{recording.name}.{kind}.tape" for kind in ("validate", "model"))
-    validated = validate(tape, "auto", found, replace=True)
+def free_runs(tape: Tape, model: Path) -> dict[str, Any]:
+    """The measures of free runs of one recording."""
     given = inferred(tape), preferences(tape)
     source, out = playback.Source(tape, *given), playback.NewTape(model, replace=True)
     play(source, Run("auto", ()), out)
     plain = score(tape, Tape(model))
     run = play(source, Run("auto", (), assisted=True), out)
-    free_run = score(tape, Tape(model))
-    parting = explain(tape, *given) if free_run["first_divergence"] else None
+    found = score(tape, Tape(model))
+    parting = explain(tape, *given) if found["first_divergence"] else None
     return {
+        "free_run": found
+        | {"anomalies": run["anomalies"], "parting": parting, "draws": drawn(source)},
+        "requests_only": {name: plain[name] for name in ("allocs", "alloc_exact", "extfrag")},
+    }
+
+
+def measure(recording: Recording, work: Path) -> dict[str, Any]:
+    """All measures of the model's accuracy on one recording."""
+    tape = Tape(recording.path)
+    found, model = (work / f"{recording.name}.{kind}.tape" for kind in ("validate", "model"))
+    validated = validate(tape, "auto", found, replace=True)
+    ahead = {
         **named(recording),
         "version": tape.facts.get("version"),
         "validate": {name: value for name, value in validated.items() if name != "tape"},
@@ -172,10 +181,8 @@ def measure(recording: Recording, work: Path) -> dict[str, Any]:
         "exactness_by_second": _rows(found, "model.exactness", interval_ms=1000),
         "inferred": sum(batch.num_rows for batch in Tape(found).batches("inferred")),
         "misses": _rows(found, "model.misses"),
-        "free_run": free_run
-        | {"anomalies": run["anomalies"], "parting": parting, "draws": drawn(source)},
-        "requests_only": {name: plain[name] for name in ("allocs", "alloc_exact", "extfrag")},
     }
+    return ahead if recording.of == "programs" else ahead | free_runs(tape, model)
 
 
 def main() -> None:

@@ -360,6 +360,13 @@ def _result(name: str, half: str, exact: int, **others: Any) -> dict[str, Any]:
     }
 
 
+def _program(name: str, half: str, exact: int) -> dict[str, Any]:
+    """A recording of a real program: without free runs."""
+    found = _result(name, half, exact, of="programs")
+    del found["free_run"], found["requests_only"]
+    return found
+
+
 def _rows(name: str, *of: dict[str, Any]) -> list[dict[str, Any]]:
     found = accuracy.tables(of)[name]
     return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
@@ -386,15 +393,16 @@ def test_the_recordings_that_meet_each_aim_are_counted() -> None:
         _result("04-d", "seen", 1000, lost=5),
         _result("05-e", "seen", 1000, snapshot="proc", exactness_by_second=[]),
         _result("02-b", "unseen", 1000, inferred=100),
-        _result("mail-calm", "unseen", 1000, of="programs"),
+        _program("mail-calm", "unseen", 1000),
     ]
     found = accuracy.tables(of)
     assert found["by_half"]["rows"] == [
         ["guests", "seen", 2, 1, 2, 2, 2, 2, 0, 2, 1.5],
         ["guests", "unseen", 1, 1, 1, 1, 1, 1, 1, 1, 0.8],
     ]
-    assert found["programs"]["rows"] == [["programs", "unseen", 1, 1, 1, 1, 1, 1, 0, 1, 0.8]]
+    assert found["programs"]["rows"] == [["programs", "unseen", 1, 1, 1, 1, 1, 1, 0]]
     assert found["programs"]["columns"][3] == "pages >= 99.99 %"  # more than of guests
+    assert len(found["ahead"]["rows"]) == len(found["free_runs"]["rows"]) + 1  # without free runs
 
 
 def test_unseen_recordings_are_named_without_a_measure() -> None:
