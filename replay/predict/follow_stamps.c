@@ -23,6 +23,8 @@ void follow_count(struct validate *v, struct pcp *pcp, int count)
 {
 	while (pcp->count > count && take_proved(v, pcp))
 		;
+	if (pcp->count == count)
+		prove_pending_misses(&v->score, pcp);
 }
 
 /*

@@ -39,7 +39,7 @@ static bool take_those_before(struct validate *v, struct window_event *event, st
 		if (proved)
 			continue;
 		if (!pending_miss)
-			pending_miss = new_pending_miss(&v->score, miss);
+			pending_miss = new_pending_miss(&v->score, miss, pcp);
 		if (!pending_miss)
 			continue;
 		pending_miss->waiting++;

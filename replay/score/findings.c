@@ -62,18 +62,25 @@ void count_size(struct score *s, const struct window_event *event, struct zone *
 }
 
 /*
- * A pending miss, refuted if the pages before it were taken without an event; their frees prove
- * that.
+ * A pending miss, refuted if the pages before it were taken without an event: their frees prove
+ * that, or the number of pages that the recorder counted.
  */
-struct pending_miss *new_pending_miss(struct score *s, const struct miss *miss)
+struct pending_miss *new_pending_miss(struct score *s, const struct miss *miss,
+				      const struct pcp *pcp)
 {
 	struct pending_miss *pending_miss = s->free_pending_miss;
 
 	if (!pending_miss)
 		return NULL;
 	s->free_pending_miss = pending_miss->next;
-	*pending_miss = (struct pending_miss){.open = true, .miss = *miss, .event = *miss->event};
+	*pending_miss = (struct pending_miss){
+		.open = true,
+		.pcp = (uint32_t)(pcp - s->m->pcps),
+		.miss = *miss,
+		.event = *miss->event,
+	};
 	pending_miss->miss.event = &pending_miss->event;
+	s->open_misses[pending_miss->pcp]++;
 	if (!s->divergence.known) {
 		s->divergence.pending_miss = pending_miss;
 		note_divergence(s, miss);
@@ -81,27 +88,47 @@ struct pending_miss *new_pending_miss(struct score *s, const struct miss *miss)
 	return pending_miss;
 }
 
+static void close_pending_miss(struct score *s, struct pending_miss *pending_miss)
+{
+	pending_miss->open = false;
+	s->open_misses[pending_miss->pcp]--;
+}
+
+static void refute(struct score *s, struct pending_miss *pending_miss)
+{
+	if (!pending_miss->open)
+		return;
+	close_pending_miss(s, pending_miss);
+	accuracy_count(&s->accuracy, pending_miss->miss.zone, DECISION_ALLOC, EXACT);
+	s->alloc_inferred++;
+	if (s->divergence.pending_miss == pending_miss)
+		forget_divergence(s);
+}
+
+void prove_pending_misses(struct score *s, const struct pcp *pcp)
+{
+	const uint32_t of = (uint32_t)(pcp - s->m->pcps);
+
+	for (int i = 0; s->open_misses[of] && i < MAX_PENDING_MISSES; i++)
+		if (s->pending_misses[i].pcp == of)
+			refute(s, &s->pending_misses[i]);
+}
+
 /* Settle one page of a pending miss; the last page decides. */
 static void settle_pending_miss(struct score *s, struct pending_miss *pending_miss)
 {
 	if (!pending_miss->waiting || --pending_miss->waiting)
 		return;
-	if (pending_miss->open) {
-		accuracy_count(&s->accuracy, pending_miss->miss.zone, DECISION_ALLOC, EXACT);
-		s->alloc_inferred++;
-		if (s->divergence.pending_miss == pending_miss)
-			forget_divergence(s);
-	}
+	refute(s, pending_miss);
 	pending_miss->next = s->free_pending_miss;
 	s->free_pending_miss = pending_miss;
-	pending_miss->open = false;
 }
 
 void confirm_miss(struct score *s, struct pending_miss *pending_miss)
 {
 	if (!pending_miss->open)
 		return;
-	pending_miss->open = false;
+	close_pending_miss(s, pending_miss);
 	if (s->divergence.pending_miss == pending_miss)
 		s->divergence.pending_miss = NULL;
 	missed(s, &pending_miss->miss);

@@ -15,7 +15,9 @@ int score_new(struct score *s, struct run *run, const struct event_window *windo
 	s->window = window;
 	s->observer = observer;
 	s->pending_misses = calloc(MAX_PENDING_MISSES, sizeof(*s->pending_misses));
-	if (!moments_new(s) || !s->pending_misses)
+	s->open_misses =
+		calloc((size_t)s->m->nr_zones * (size_t)s->m->nr_cpus, sizeof(*s->open_misses));
+	if (!moments_new(s) || !s->pending_misses || !s->open_misses)
 		return fail(err, ENOMEM, "no memory for %u page frames", s->m->nr_frames);
 	for (int i = 0; i < MAX_PENDING_MISSES - 1; i++)
 		s->pending_misses[i].next = &s->pending_misses[i + 1];
@@ -33,4 +35,5 @@ void score_free(struct score *s)
 	recorded_use_free(&s->recorded_use);
 	free(s->guesses);
 	free(s->pending_misses);
+	free(s->open_misses);
 }

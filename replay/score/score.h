@@ -41,6 +41,7 @@ struct validate_observer {
 struct pending_miss {
 	bool open; /* not refuted */
 	uint32_t waiting;
+	uint32_t pcp;     /* whose entries these pages were, in model->pcps */
 	struct miss miss; /* its event is `event` */
 	struct window_event event;
 	struct pending_miss *next; /* of the free ones */
@@ -75,9 +76,10 @@ struct score {
 	uint64_t alloc_inferred; /* exact allocs that need inferred allocs before them */
 	struct divergence divergence;
 	struct pending_miss *pending_misses, *free_pending_miss;
-	uint64_t *guesses; /* [frame] a bit: free block with a guessed place on its list */
-	low_row *named;    /* [frame] low 32 bits of the row after its latest event; 0: none */
-	uint64_t *drained; /* [pcp] the row after its latest drain */
+	uint32_t *open_misses; /* [pcp] how many of these are open */
+	uint64_t *guesses;     /* [frame] a bit: free block with a guessed place on its list */
+	low_row *named;        /* [frame] low 32 bits of the row after its latest event; 0: none */
+	uint64_t *drained;     /* [pcp] the row after its latest drain */
 	struct page_contents contents; /* since the first event */
 	struct recorded_use recorded_use;
 	struct end_state_diff end_state_diff;
@@ -145,8 +147,11 @@ struct size_check {
 void count_size(struct score *s, const struct window_event *event, struct zone *zone,
 		const struct size_check *check);
 
-/* A new pending miss; NULL if all are in use. */
-struct pending_miss *new_pending_miss(struct score *s, const struct miss *miss);
+/* A new pending miss about entries of a PCP; NULL if all are in use. */
+struct pending_miss *new_pending_miss(struct score *s, const struct miss *miss,
+				      const struct pcp *pcp);
+/* The recorder counted as many pages on a PCP as the model has: those that left it have left. */
+void prove_pending_misses(struct score *s, const struct pcp *pcp);
 void confirm_miss(struct score *s, struct pending_miss *pending_miss);
 /* The next event of a used page settles the page's part of its pending miss. */
 void resolve_pending_miss(struct score *s, frame_nr frame, bool proof);

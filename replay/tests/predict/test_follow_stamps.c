@@ -103,6 +103,33 @@ TEST(a_list_with_fewer_pages_drains_as_much_later)
 	validate_free(v);
 }
 
+/* The pages before that of an alloc were taken without an event, and are never freed. */
+TEST(a_count_proves_that_pages_have_left_their_list)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	static const struct row events[] = {
+		FREE(0, 512, 0),
+		FREE(0, 514, 0),
+		FREE(0, 516, 0),
+		ALLOC(0, 512, 0, MOVABLE),
+		ZONE_LOCKED(0, 2048, 0, MOVABLE),
+		ALLOC(0, 2048, 0, MOVABLE),
+	};
+	static const struct stamped agrees[] = {
+		REFILL(.at = 4, .high = 8, .high_min = 8, .high_max = 8, .batch = 1)};
+	static const struct stamped differs[] = {
+		REFILL(.at = 4, .count = 2, .high = 8, .high_min = 8, .high_max = 8, .batch = 1)};
+	VALIDATE *v = VALIDATED(chunks, events);
+	VALIDATE *agreed = VALIDATED(chunks, events, WITH(agrees));
+	VALIDATE *differed = VALIDATED(chunks, events, WITH(differs));
+
+	check(decision_count(v, DECISION_ALLOC).nr == 2 &&
+	      decision_count(v, DECISION_ALLOC).exact == 1);
+	check(all_exact(agreed, DECISION_ALLOC, 2));
+	check(validate_totals(agreed)->alloc_inferred == 1 && !validate_divergence(agreed)->known);
+	check(decision_count(differed, DECISION_ALLOC).exact == 1);
+}
+
 TEST(rows_out_of_order_are_refused)
 {
 	static const struct stamped stamps[] = {DRAINED(.at = 2), DRAINED(.at = 1)};
