@@ -73,7 +73,7 @@ class Column:
 
         return pa.type_for_alias({"bool": "uint8", "utf8": "string"}.get(self.type, self.type))
 
-    @property
+    @cached_property
     def arrow(self) -> "pa.Field":
         """The pyarrow field; an enum is a dictionary with fixed indices."""
         import pyarrow as pa
@@ -83,6 +83,13 @@ class Column:
         if self.unit:
             meta["unit"] = self.unit
         return pa.field(self.name, kind, nullable=self.null, metadata=meta)
+
+    @cached_property
+    def arrow_labels(self) -> "pa.Array":
+        """The labels of an enum, as a dictionary has them."""
+        import pyarrow as pa
+
+        return pa.array(self.labels, pa.utf8())
 
     def array(self, values: list[Any]) -> "pa.Array":
         """An array of the column from Python values; labels stand for enum values."""

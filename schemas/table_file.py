@@ -22,7 +22,6 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from threading import Lock
@@ -298,11 +297,6 @@ def read_metadata(section: Section) -> dict[bytes, bytes]:
     return dict(_open_arrow(source).schema.metadata or {})
 
 
-@cache
-def _labels(column: Column) -> pa.Array:
-    return pa.array(column.labels, pa.utf8())
-
-
 class TableFile:
     """The open file of a table. Opening checks its sizes and schema; reading checks each batch.
 
@@ -506,14 +500,14 @@ class TableFile:
     def _nulls(column: Column, rows: int) -> pa.Array:
         if not column.labels:
             return pa.nulls(rows, column.arrow.type)
-        return pa.DictionaryArray.from_arrays(pa.nulls(rows, pa.uint8()), _labels(column))
+        return pa.DictionaryArray.from_arrays(pa.nulls(rows, pa.uint8()), column.arrow_labels)
 
     def _labelled(self, column: Column, array: pa.Array) -> pa.Array:
         """The column; the labels of an enum are in the order of the table.
 
         A label that the table does not have is null, in a column without nulls an error.
         """
-        if not column.labels or array.dictionary.equals(_labels(column)):
+        if not column.labels or array.dictionary.equals(column.arrow_labels):
             return array
         numbers = {label: i for i, label in enumerate(column.labels)}
         labels = array.dictionary.to_pylist()
@@ -525,4 +519,4 @@ class TableFile:
                 f"has a value in column '{column.name}' that this pagetape does not know, one of"
                 f" {', '.join(map(repr, unknown))}"[:_WORDS]
             )
-        return pa.DictionaryArray.from_arrays(indices, _labels(column))
+        return pa.DictionaryArray.from_arrays(indices, column.arrow_labels)
