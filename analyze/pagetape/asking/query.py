@@ -48,7 +48,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -214,27 +214,50 @@ def _queries() -> Traversable:
     return files("pagetape").joinpath("queries")
 
 
-def _tree(directory: Traversable, prefix: str) -> list[Query]:
-    found: list[Query] = []
+def _tree(directory: Traversable, prefix: str = "") -> dict[str, Traversable]:
+    """The files of queries, by name."""
+    found: dict[str, Traversable] = {}
     for entry in sorted(directory.iterdir(), key=lambda e: e.name):
         if entry.is_dir() and entry.name not in _NO_REPORTS:
-            found += _tree(entry, f"{prefix}{entry.name}.")
+            found |= _tree(entry, f"{prefix}{entry.name}.")
         elif entry.name.endswith(".sql"):
-            name = prefix + entry.name.removesuffix(".sql")
-            found.append(parse(name, entry.read_text("utf-8")))
+            found[prefix + entry.name.removesuffix(".sql")] = entry
     return found
 
 
+class _Queries(Mapping[str, Query]):
+    """The queries of a directory by name. Each is parsed when it is asked for: a report needs one
+    of a hundred."""
+
+    def __init__(self, directory: Traversable) -> None:
+        self._files = _tree(directory)
+        self._parsed: dict[str, Query] = {}
+
+    def __getitem__(self, name: str) -> Query:
+        if name not in self._parsed:
+            self._parsed[name] = parse(name, self._files[name].read_text("utf-8"))
+        return self._parsed[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._files
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+
 @cache
-def reports() -> dict[str, Query]:
+def reports() -> Mapping[str, Query]:
     """Every report by name."""
-    return {q.name: q for q in _tree(_queries(), "")}
+    return _Queries(_queries())
 
 
 @cache
 def views() -> tuple[Query, ...]:
     """The views that all queries can use."""
-    return tuple(_tree(_queries().joinpath("views"), ""))
+    return tuple(_Queries(_queries().joinpath("views")).values())
 
 
 def words(questions: Iterable[Query], about: str = "") -> Counter[str]:
@@ -259,13 +282,13 @@ def words_of(statements: Iterable[str], about: str = "") -> Counter[str]:
 @cache
 def macros() -> tuple[Query, ...]:
     """The macros that all queries can use; each `sql` is the statement that creates the macro."""
-    return tuple(_tree(_queries().joinpath("macros"), ""))
+    return tuple(_Queries(_queries().joinpath("macros")).values())
 
 
 @cache
-def internal() -> dict[str, Query]:
+def internal() -> Mapping[str, Query]:
     """The queries that pagetape itself runs, by name, or by folder.name."""
-    return {q.name: q for q in _tree(_queries().joinpath("internal"), "")}
+    return _Queries(_queries().joinpath("internal"))
 
 
 FLEET = "fleet."  # begins the names of reports about an archive, and of queries of its aggregates

@@ -141,6 +141,8 @@ class _Source(click.ParamType[Path | Archive]):
 
 def source(text: str) -> Path | Archive:
     """The tape or the archive that a word names."""
+    if Path(text).is_file():  # a tape: no need of what archives need
+        return Path(text)
     from pagetape.archive import store
 
     return Archive(text) if store.is_archive(text) else Path(text)
