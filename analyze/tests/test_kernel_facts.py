@@ -180,8 +180,8 @@ def added(tmp_path: Path) -> Path:
 
 
 def generated(kernels: Path) -> "subprocess.CompletedProcess[str]":
-    out = (kernels.with_name("kernel_rows.h"), kernels.with_name("kernel_rows.c"))
-    words = [sys.executable, GENERATE, kernels, *out]
+    names = ("kernel_rows.h", "kernel_rows.c", "kernels.json")
+    words = [sys.executable, GENERATE, kernels, *map(kernels.with_name, names)]
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 

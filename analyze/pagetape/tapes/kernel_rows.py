@@ -2,7 +2,7 @@
 """The kernel rows: the releases of each row, what it changes, and how sure that is.
 
 schemas/kernels.toml has the features of each row, its releases, and the sources and images that
-were read for it. The engine's table of rows is made of the same file.
+were read for it. The build makes the engine's table of rows and kernels.json of it.
 
 A release without a source that was read is still played, by the row of the releases around it. The
 answers about its tapes contain a warning that says so.
@@ -14,8 +14,8 @@ A row's name is one release of many, so people read it with its releases: "6.12.
 from __future__ import annotations
 
 import errno
+import json
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -88,7 +88,8 @@ class Interface:
 
 @cache
 def _file() -> dict[str, Any]:
-    return tomllib.loads((files("pagetape") / "schemas/kernels.toml").read_text("utf-8"))
+    found: dict[str, Any] = json.loads((files("pagetape") / "schemas/kernels.json").read_bytes())
+    return found
 
 
 @cache
