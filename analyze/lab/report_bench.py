@@ -8,7 +8,8 @@ Without a tape, it takes the bundled one. With --events, the tapes are repeated 
 have about N events (repeat.py), in a temporary directory.
 
 Every report is a command of its own, with --json; `diagnose`, `html`, `info`, `validate`, `replay`
-and `replay.single` (one run, no members) are measured beside them. Each command begins with an
+and `replay.single` (one run, no members) are measured beside them. `libraries` is the start of the
+libraries that every report needs, which is the limit of a small one. Each command begins with an
 empty cache. The column `scans` is the CPU time beside that of one scan of all events, with all
 columns, by the same build just before it: it depends little on the machine and its load. With
 --before, another installed `pagetape` answers the same questions in turn, and the column `same`
@@ -66,6 +67,12 @@ for _ in Tape(Path(sys.argv[1])).batches("event"):
     pass
 """
 
+# The start of what every report needs.
+_LIBRARIES = """
+import click, duckdb, pyarrow.dataset
+duckdb.connect().execute("SELECT 1").fetchall()
+"""
+
 
 def cost(program: Path, words: Sequence[object]) -> Cost:
     """Run a command to its end, with a cache of its own."""
@@ -121,6 +128,7 @@ def commands(tape: Path, only: Sequence[str], page: Path) -> Iterator[tuple[str,
     known["validate"] = ["validate", tape, "--json"]
     known["replay"] = ["replay", tape, "--json"]
     known["replay.single"] = ["replay", "--ensemble", 0, tape, "--json"]
+    known["libraries"] = ["-c", _LIBRARIES]
     unknown = set(only) - known.keys()
     if unknown:
         raise ValueError(f"no report '{min(unknown)}'")
@@ -144,7 +152,8 @@ def measured(
     with TemporaryDirectory() as place:
         for name, words in commands(tape, given.only, Path(place) / "page.html"):
             scans = costs(pythons, ["-c", _SCAN, tape], given.repeat)
-            new, *others = costs(builds, words, given.repeat)
+            programs = pythons if name == "libraries" else builds
+            new, *others = costs(programs, words, given.repeat)
             row = [tape.name, name, *_figures(new, scans[0], events), _rows(new)]
             for old, scan in zip(others, scans[1:], strict=True):
                 same = _timeless(old) == _timeless(new)
