@@ -154,7 +154,7 @@ def _prepare(contents: Contents, snapshots: ExactSnapshots | None, pageblock_ord
         filters = _filtered(listed, pageblock_order)
         return Plan(contents.events, filters, note, facts)
     if plan is None:
-        note = None if snapshots is None else f"no stamps: {why}"
-        return Plan(contents.events, note=note, facts=facts)
+        said = None if snapshots is None else f"no stamps: {why}"
+        return Plan(contents.events, note=said, facts=facts)
     others = [event for event in plan.events if not frees or event not in _FREES]
     return replace(plan, events=others, facts=facts)
