@@ -83,6 +83,7 @@ class Found(NamedTuple):
     host: str | None
     arch: str | None
     clock: str | None
+    began: str | None  # wall clock of the first event: UTC, to the second
     command: str | None  # of the recorder
     cpus: int
     counts_loss: bool  # the file would show that events were lost

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections import namedtuple
+from datetime import UTC, datetime
 
 include "_collector_api.pxi"
 include "arrow_batch.pxi"
@@ -41,6 +42,11 @@ cdef object text(const char *s):
 
 cdef object count(uint64_t n):
     return None if n == UNKNOWN_COUNT else n
+
+cdef object moment(uint64_t ns):
+    if not ns:
+        return None
+    return datetime.fromtimestamp(ns // 1_000_000_000, UTC).isoformat(timespec="seconds")
 
 
 cdef const char **c_array(list texts) except NULL:
@@ -259,6 +265,7 @@ cdef class DatReader(Source):
             "host": text(facts.host),
             "arch": text(facts.arch),
             "clock": text(facts.clock),
+            "recorded_at": moment(facts.began),
             "cpus": facts.cpus,
             "page_size": facts.page_size or None,
             "pageblock_order": self.pageblock_order(),

@@ -16,6 +16,7 @@ PERF = Found(
     host=None,
     arch=None,
     clock="perf",
+    began=None,
     command="/usr/bin/perf record -a -e kmem:mm_page_alloc",
     cpus=2,
     counts_loss=True,

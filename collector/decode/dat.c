@@ -3,6 +3,7 @@
 #include "input/probe.h"
 #include "input/regular.h"
 #include "merge.h"
+#include "wall_clock.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -282,6 +283,7 @@ static int learn_facts(struct dat *d, struct error *err)
 		.page_size = stream_is_page_size(tracecmd_page_size(d->top))
 				     ? tracecmd_page_size(d->top)
 				     : 0,
+		.began = d->merge.nr ? wall_clock(d->merge.heap[0].ts, 0) : 0,
 		.nr_instances = d->nr_handles,
 		.instances = d->names,
 	};

@@ -22,6 +22,7 @@ struct dat_facts {
 	const char *host, *arch;
 	const char *clock;   /* trace clock */
 	int cpus, page_size; /* page_size: of the ring; 0 if it is none */
+	uint64_t began;      /* wall clock of the first event: see wall_clock.h */
 	int nr_instances;
 	const char *const *instances; /* "" is the top one */
 };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "decode/wall_clock.h"
 #include "foreign_internal.h"
 #include "input/regular.h"
 #include "protobuf.h"
@@ -69,6 +70,15 @@ static const struct reader *reader_of(const struct foreign *f)
 	return &text_reader;
 }
 
+static uint64_t first_ts(const struct foreign *f)
+{
+	uint64_t first = f->nr_parts ? f->parts[0].first_ts : 0;
+
+	for (size_t i = 1; i < f->nr_parts; i++)
+		first = f->parts[i].first_ts < first ? f->parts[i].first_ts : first;
+	return first;
+}
+
 int foreign_open(struct foreign **out, const char *path, struct error *err)
 {
 	struct foreign *f = calloc(1, sizeof(*f));
@@ -97,6 +107,7 @@ int foreign_open(struct foreign **out, const char *path, struct error *err)
 		if (!ret && f->names)
 			f->symbols = stack_names_text(f->names);
 		f->facts.has_symbols = f->symbols && *f->symbols;
+		f->facts.began = wall_clock(first_ts(f), f->to_wall);
 		ret = ret ?: foreign_chain(f, err);
 	}
 	if (ret) {

@@ -33,6 +33,7 @@ struct foreign_facts {
 	const char *kernel, *host, *arch, *clock;
 	const char *command; /* of the recorder */
 	int cpus;
+	uint64_t began;          /* wall clock of the first event: see decode/wall_clock.h */
 	bool counts_loss;        /* the file would show that events were lost */
 	uint64_t overwritten;    /* events lost before the first one, of all CPUs */
 	uint64_t dropped_chunks; /* of Perfetto's buffer: overwritten, or lost */

@@ -91,6 +91,7 @@ struct foreign {
 	uint64_t *waiting; /* by ring: events lost before the next one */
 	uint64_t *untimed; /* by ring: events lost that only the kernel's counts show */
 	uint64_t last_ts;
+	uint64_t to_wall; /* from its clock to the wall clock, modulo 2^64; 0: unknown */
 
 	size_t nr_comms, comm_slots;
 	struct comm *comms; /* open addressing by pid */

@@ -5,7 +5,7 @@ FOREIGN = ("ftrace", "trace-cmd report", "perf script", "perf.data", "Perfetto")
 
 Found = namedtuple(
     "Found",
-    "kind kernel host arch clock command cpus counts_loss overwritten dropped_chunks without_cpu"
+    "kind kernel host arch clock began command cpus counts_loss overwritten dropped_chunks without_cpu"
     " without_pid"
     " without_time in_us has_stacks has_symbols is_sampled sample_period unknown_flag",
     module=__name__,
@@ -51,7 +51,7 @@ cdef class ForeignReader(Source):
         cdef const foreign_facts_c *facts = foreign_facts(self.foreign)
         return Found(
             FOREIGN[facts.kind], text(facts.kernel), text(facts.host), text(facts.arch),
-            text(facts.clock), text(facts.command), facts.cpus, facts.counts_loss,
+            text(facts.clock), moment(facts.began), text(facts.command), facts.cpus, facts.counts_loss,
             count(facts.overwritten), facts.dropped_chunks, facts.without_cpu, facts.without_pid, facts.without_time,
             facts.in_us, facts.has_stacks, facts.has_symbols, facts.is_sampled, facts.sample_period or None,
             text(facts.unknown_flag),
@@ -91,6 +91,7 @@ cdef class ForeignReader(Source):
             "host": found.host,
             "arch": found.arch,
             "clock": found.clock,
+            "recorded_at": found.began,
             "cpus": found.cpus,
             "pageblock_order": self.pageblock_order(),
             "gfp_bits": self.gfp_bits() if found.kind == "perf.data" else None,

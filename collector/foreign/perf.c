@@ -308,6 +308,7 @@ static void set_facts(struct foreign *f)
 		if (attr->type != PERF_TYPE_TRACEPOINT)
 			continue;
 		f->facts.clock = clock_name(attr->clock);
+		f->to_wall = attr->clock >= 0 && attr->clock == file->clock ? file->to_wall : 0;
 		if (attr->is_freq || attr->period > f->facts.sample_period)
 			f->facts.sample_period = attr->is_freq ? 0 : attr->period;
 		f->facts.is_sampled |= attr->is_freq || attr->period > 1;

@@ -20,6 +20,7 @@ enum {
 	FEATURE_ARCH = 6,
 	FEATURE_NRCPUS = 7,
 	FEATURE_CMDLINE = 11,
+	FEATURE_CLOCK_DATA = 29,
 
 	/* perf_event_attr: offsets, and bits of the flags. */
 	ATTR_TYPE = 0,
@@ -127,6 +128,18 @@ static void set_command(struct perf_file *p, struct span s)
 	p->command = words;
 }
 
+/* struct perf_header.clock_data: version 1, a clock, and two readings at one moment. */
+static void set_clock(struct perf_file *p, struct span s)
+{
+	uint64_t version = span_number(&s, 4), clock = span_number(&s, 4);
+	uint64_t wall = span_number(&s, 8), its = span_number(&s, 8);
+
+	if (s.bad || version != 1)
+		return;
+	p->clock = (int32_t)clock;
+	p->to_wall = wall - its;
+}
+
 static void see_feature(struct perf_file *p, int feature, struct span s)
 {
 	switch (feature) {
@@ -147,6 +160,9 @@ static void see_feature(struct perf_file *p, int feature, struct span s)
 		break;
 	case FEATURE_CMDLINE:
 		set_command(p, s);
+		break;
+	case FEATURE_CLOCK_DATA:
+		set_clock(p, s);
 		break;
 	default:
 		break;

@@ -66,6 +66,8 @@ struct perf_file {
 	struct span kallsyms;     /* of older perf, after perf_file_comms */
 	char *kernel, *host, *arch, *command;
 	uint32_t cpus;
+	int32_t clock;    /* CLOCK_*, for ... */
+	uint64_t to_wall; /* ... from its time to that of the wall clock, modulo 2^64; 0: unknown */
 	size_t nr_attrs, nr_ids;
 	struct perf_attr *attrs;
 	struct perf_id *ids; /* sorted by id, after perf_file_sort */

@@ -21,6 +21,7 @@ enum {
 	/* TracePacket */
 	PACKET_FTRACE_EVENTS = 1,
 	PACKET_PROCESS_TREE = 2,
+	PACKET_CLOCKS = 6,
 	PACKET_FTRACE_STATS = 34,
 	PACKET_TRACE_STATS = 35,
 	PACKET_SYSTEM_INFO = 45,
@@ -37,6 +38,9 @@ enum {
 	UNPACK = 1,       /* the packets are compressed */
 };
 
+/* BuiltinClock */
+enum { CLOCK_WALL = 1, CLOCK_MONO_RAW = 5, CLOCK_BOOT = 6, CLOCKS };
+
 /* A place in the packet of a stream. */
 struct place {
 	struct span events; /* the rest of the bundle */
@@ -49,6 +53,7 @@ struct perfetto {
 	struct place *places;        /* by stream */
 	struct event_values *values; /* by stream */
 	uint64_t *counted;           /* by CPU: lost events that the kernel counted at the start */
+	uint64_t clocks[CLOCKS];     /* read at one moment, the first one; 0: none */
 	char *release, *machine;
 	bool has_end;    /* the counts of lost events at the end */
 	uint64_t chunks; /* of Perfetto's own buffer that were overwritten or dropped */
@@ -276,6 +281,39 @@ static void see_system(struct foreign *f, struct span info)
 	}
 }
 
+/* ClockSnapshot */
+static void see_clocks(struct perfetto *p, struct span snapshot)
+{
+	enum { READING = 1, CLOCK = 1, TIME = 2 };
+	uint64_t found[CLOCKS] = {0};
+	struct pb_field field, inner;
+
+	while (pb_next(&snapshot, &field)) {
+		uint64_t clock = 0, time = 0;
+
+		if (field.number != READING || !field.is_bytes)
+			continue;
+		while (pb_next(&field.bytes, &inner)) {
+			clock = inner.number == CLOCK ? inner.value : clock;
+			time = inner.number == TIME ? inner.value : time;
+		}
+		if (clock < CLOCKS)
+			found[clock] = time;
+	}
+	if (found[CLOCK_WALL] && !p->clocks[CLOCK_WALL])
+		memcpy(p->clocks, found, sizeof(found));
+}
+
+static uint64_t to_wall(const struct perfetto *p, const char *clock)
+{
+	uint64_t its = !clock                       ? 0
+		       : !strcmp(clock, "boot")     ? p->clocks[CLOCK_BOOT]
+		       : !strcmp(clock, "mono_raw") ? p->clocks[CLOCK_MONO_RAW]
+						    : 0;
+
+	return its && p->clocks[CLOCK_WALL] ? p->clocks[CLOCK_WALL] - its : 0;
+}
+
 static int see_packet(struct foreign *f, struct span packet, uint64_t begin, uint64_t end,
 		      struct error *err)
 {
@@ -298,6 +336,8 @@ static int see_packet(struct foreign *f, struct span packet, uint64_t begin, uin
 			see_buffers(p, field.bytes);
 		else if (field.number == PACKET_SYSTEM_INFO)
 			see_system(f, field.bytes);
+		else if (field.number == PACKET_CLOCKS)
+			see_clocks(p, field.bytes);
 		else if (field.number == PACKET_COMPRESSED)
 			return UNPACK;
 	}
@@ -362,6 +402,7 @@ static int survey(struct foreign *f, struct error *err)
 	f->facts.arch = p->machine;
 	f->facts.counts_loss = p->has_end && !p->chunks;
 	f->facts.dropped_chunks = p->chunks;
+	f->to_wall = to_wall(p, f->facts.clock);
 	return 0;
 }
 

@@ -15,6 +15,7 @@ from tracedat import Format, Machine, TraceDat
 LOST, COMM, SAMPLE = 2, 3, 9
 _ATTR, _TRACING_DATA, _FEATURE, _FINISHED_ROUND = 64, 66, 80, 68
 TRACING_DATA, HOSTNAME, OSRELEASE, ARCH, NRCPUS, CMDLINE = 1, 3, 4, 6, 7, 11
+CLOCK_DATA = 29
 
 # IP, TID, TIME, ID, CPU, PERIOD, RAW, IDENTIFIER
 _SAMPLE_TYPE = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 16
@@ -52,6 +53,7 @@ class PerfData:
     period: int = 1
     stacks: bool = False  # samples have call chains
     kallsyms: str = ""
+    clocks: tuple[int, int, int] | None = None  # a clock, the wall clock, and its time then
     records: list[bytes] = field(default_factory=list)
 
     def sample(self, of: Format, cpu: int, ts: int, raw: bytes, chain: Sequence[int] = ()) -> None:
@@ -98,7 +100,8 @@ class PerfData:
 
     def _features(self) -> dict[int, bytes]:
         words = b"".join(map(_string, self.command))
-        return {
+        clocks = struct.pack("<IIQQ", 1, *self.clocks) if self.clocks else None
+        return ({CLOCK_DATA: clocks} if clocks else {}) | {
             TRACING_DATA: self.tracing_data(),
             OSRELEASE: _string(self.kernel),
             ARCH: _string("x86_64"),

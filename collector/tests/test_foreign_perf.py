@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from perfdata import KERNEL, USER, PerfData
 from test_import import MIGRATETYPES, alloc_format, free_format
-from tracedat import Format, Machine, TraceDat, ring
+from tracedat import DATE, Format, Machine, TraceDat, ring
 
 from conftest import Rows, read_all
 from pagetape._collector import CollectorError
@@ -92,6 +92,48 @@ def test_the_rows_are_those_of_a_trace_dat(
     assert (found.kind, found.kernel, found.clock) == ("perf.data", "6.1.0-13-amd64", "mono")
     assert (found.cpus, found.counts_loss, found.is_sampled) == (3, True, False)
     assert {row["pid"]: row["comm"] for row in source.tasks()}[50] == "kswapd 0"
+
+
+WALL = 1_764_590_400_000_000_000  # 2025-12-01T12:00:00, ns since 1970
+MONO = 1
+
+
+@pytest.mark.parametrize(
+    ("clocks", "began"),
+    [
+        (None, None),
+        ((MONO, WALL, 4_000_000_000), "2025-12-01T12:00:05+00:00"),  # an event at 9 s
+        ((7, WALL, 4_000_000_000), None),  # of another clock than the events
+        ((MONO, 12, 4_000_000_000), None),  # no wall clock
+    ],
+)
+@pytest.mark.parametrize("form", [PerfData.write, PerfData.pipe])
+def test_the_begin_is_told_by_two_clocks_at_one_moment(
+    clocks: tuple[int, int, int] | None,
+    began: str | None,
+    form: Callable[[PerfData], bytes],
+    tmp_path: Path,
+) -> None:
+    perf = PerfData(FORMATS, clocks=clocks)
+    for ts in (9_000_000_000, 9_500_000_000):
+        perf.sample(FREE, 0, ts, FREE.record(MACHINE, 1, 0, pid=9))
+    _, source = read(tmp_path / "perf.data", form(perf))
+    assert source.facts["recorded_at"] == began == source.found.began
+
+
+@pytest.mark.parametrize("version", [6, 7])
+def test_times_of_the_wall_clock_tell_the_begin(version: int, tmp_path: Path) -> None:
+    """As trace-cmd record --date: an option with what is added to each time."""
+    records = [(5_000_000_000, FREE.record(MACHINE, 1, 0, pid=9))]
+    date = (DATE, hex(WALL // 1000).encode() + b"\0")  # microseconds
+    for options, began in (([], None), ([date], "2025-12-01T12:00:05+00:00")):
+        rings = [ring(MACHINE, records)]
+        dat = TraceDat(MACHINE, FORMATS, buffers={"": rings}, options=options)
+        path = tmp_path / f"{began}.dat"
+        path.write_bytes(dat.write(version))
+        with_date = DatFile(str(path), MIGRATETYPES)
+        assert with_date.facts["recorded_at"] == began
+        with_date.close()
 
 
 def test_lost_events_names_and_a_period(tmp_path: Path) -> None:

@@ -69,6 +69,38 @@ def without(rows: list[dict[str, Any]], *columns: str) -> list[dict[str, Any]]:
     return [{key: value for key, value in row.items() if key not in columns} for row in rows]
 
 
+def clocks(**ns: int) -> bytes:
+    """A ClockSnapshot."""
+    numbers = {"wall": 1, "mono": 3, "mono_raw": 5, "boot": 6}
+    each = [message(1, number(1, numbers[name]) + number(2, ts)) for name, ts in ns.items()]
+    return message(6, b"".join(each))
+
+
+WALL = 1_764_590_400_000_000_000  # 2025-12-01T12:00:00, ns since 1970
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "began"),
+    [
+        ([], None),
+        ([clocks(wall=WALL, boot=4_000_000_000)], "2025-12-01T12:00:05+00:00"),  # events from 9 s
+        ([clocks(mono=1), clocks(boot=8_000_000_000, wall=WALL)], "2025-12-01T12:00:01+00:00"),
+        ([clocks(wall=WALL, mono=4_000_000_000)], None),  # not the clock of the events
+        ([clocks(boot=4_000_000_000)], None),
+    ],
+)
+def test_the_begin_is_told_by_a_clock_snapshot(
+    snapshots: list[bytes], began: str | None, tmp_path: Path
+) -> None:
+    trace = PerfettoTrace(NUMBERS)
+    trace.packets += snapshots
+    trace.bundle(0, frees([9_000_000_000, 9_100_000_000]), as_generic=False)
+    if began:  # the first one with both counts
+        trace.packets.append(clocks(wall=WALL + 10**13, boot=9_000_000_000))
+    _, source = read(tmp_path / "trace", trace.write())
+    assert source.facts["recorded_at"] == began
+
+
 @needs_trace_cmd
 @pytest.mark.parametrize(
     ("name", "kernel"), [("linux-6.12", "6.12.0"), ("linux-6.1-zstd", "6.1.0")]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 # Options, by id.
-CPUSTAT, BUFFER, TRACECLOCK, UNAME, OFFSET, CPUCOUNT, TSC2NSEC = 2, 3, 4, 5, 7, 8, 14
+DATE, CPUSTAT, BUFFER, TRACECLOCK, UNAME, OFFSET, CPUCOUNT, TSC2NSEC = 1, 2, 3, 4, 5, 7, 8, 14
 
 _PADDING, _TIME_EXTEND = 29, 30
 _MISSED, _MISSED_STORED = 1 << 31, 1 << 30
