@@ -44,9 +44,7 @@ cdef object count(uint64_t n):
     return None if n == UNKNOWN_COUNT else n
 
 cdef object moment(uint64_t ns):
-    if not ns:
-        return None
-    return datetime.fromtimestamp(ns // 1_000_000_000, UTC).isoformat(timespec="seconds")
+    return datetime.fromtimestamp(ns // 1_000_000_000, UTC).isoformat() if ns else None
 
 
 cdef const char **c_array(list texts) except NULL:
