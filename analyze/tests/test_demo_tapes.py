@@ -128,13 +128,19 @@ def test_columns_of_one_family_are_compared(pagetape: Run, tmp_path: Path) -> No
 
 
 def test_a_zone_held_back_keeps_kcompactd_asleep_under_4_10(pagetape: Run, tmp_path: Path) -> None:
-    asked = {}
+    asked, runs = {}, {}
     for variant in ("v4.10", "keepawake"):
         out = tmp_path / f"{variant}.tape"
         spec = f"kswapd_sleep:variant={variant},kcompactd=kswapd"
-        rules = ("--kernel", "4.20", "--reclaim", "R1", "--policy", spec, "--ensemble", 0)
+        rules = ("--kernel", "4.20", "--reclaim", "R1", "--policy", spec, "--ensemble", 8)
         pagetape("replay", _DEMO / "held-back.tape", *rules, "-o", out)
         rows = Tape(out).table("counter")
         first = rows.filter(pc.equal(rows["node"], 0))  # its zone DMA is held back
         asked[variant] = pc.sum(first["kcompactd_asked"]).as_py()
-    assert asked["v4.10"] == 0 and asked["keepawake"] > 5
+        members = [row for row in Tape(out).rows("member") if row["run"] == "this"]
+        runs[variant] = {
+            row["seed"]: row["value"] for row in members if row["metric"] == "kcompactd runs"
+        }
+    assert asked["v4.10"] == 0 and asked["keepawake"] > 15
+    assert len(runs["keepawake"]) == 8 and min(runs["keepawake"].values()) > 20
+    assert all(runs["v4.10"][seed] < nr for seed, nr in runs["keepawake"].items())
