@@ -11,12 +11,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pagetape.replaying import isolated
+from pagetape.replaying.isolated import Process
 
 # A start takes these from the test: directory, umask, CPUs and environment.
 _Place = tuple[str, str, frozenset[int], frozenset[tuple[str, str]]]
 
-_kept: dict[_Place, isolated.Process] = {}
+_kept: dict[_Place, Process] = {}
 
 
 def _place() -> _Place:
@@ -27,15 +27,20 @@ def _place() -> _Place:
     return str(Path.cwd()), umask, cpus, frozenset(known.items())
 
 
-class KeptProcess(isolated.Process):
-    """In place of isolated.Process: takes over the process of the test before, if it fits."""
+class KeptProcess(Process):
+    """For tests, in place of Process: takes over the one of the test before, if it fits."""
 
     def __init__(self) -> None:
         super().__init__()
         self._place = _place()
         self._sound = True
-        if (before := _kept.pop(self._place, None)) is not None:
+        before = _kept.pop(self._place, None)
+        if before is None or before._child is None:
+            return
+        if before._child.poll() is None:
             self._child, self._stderr = before._child, before._stderr
+        else:  # somebody ended it
+            Process.close(before)
 
     def call(self, *args: Any, **how: Any) -> Any:
         self._sound, sound = False, self._sound
@@ -55,4 +60,4 @@ def end_all() -> None:
     """End the kept process."""
     while _kept:
         _, process = _kept.popitem()
-        isolated.Process.close(process)
+        Process.close(process)

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from kept_process import KeptProcess
 
 from pagetape.replaying.isolated import Crash, Failure, Process
 
@@ -92,3 +93,30 @@ def test_the_process_ends_with_the_one_that_started_it(number: int) -> None:
     while lives(child) and time.monotonic() < end:
         time.sleep(0.05)
     assert not lives(child)
+
+
+def test_a_kept_process_serves_the_next_sweep_of_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kept_process.py: not after an error, in another environment, or when somebody ended it."""
+
+    def served() -> int:
+        with KeptProcess() as process:
+            return int(process.call(os.getpid))
+
+    first = served()
+    assert served() == first
+    with pytest.raises(FileNotFoundError), KeptProcess() as process:
+        process.call(os.stat, "/none")
+    second = served()
+    assert second != first and not lives(first)
+    monkeypatch.setenv("PAGETAPE_ENSEMBLE", "3")
+    third = served()
+    assert third != second and not lives(second)
+    monkeypatch.chdir(tmp_path)
+    fourth = served()
+    assert fourth != third
+    os.kill(fourth, signal.SIGKILL)
+    while lives(fourth):
+        time.sleep(0.01)
+    assert served() != fourth
