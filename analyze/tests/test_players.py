@@ -13,7 +13,7 @@ import pytest
 
 from pagetape.replaying import engine_run, ensemble, model_memory, players, run_ahead, sweep
 from pagetape.replaying.playback import NewTape, Run, Source, play
-from pagetape.schemas import TABLES, bundle
+from pagetape.schemas import bundle
 from pagetape.schemas.memory_tape import MemoryTape
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import cache
@@ -133,31 +133,6 @@ def test_a_command_reads_a_long_tape_this_often(
     rows = Tape(DEMO).num_rows("event")
     assert read[False] == rows
     assert whole * rows <= read[True] < 1.2 * whole * rows  # the id of a recording reads the first
-
-
-def test_columns_that_a_run_does_not_read_are_not_decoded(
-    pagetape: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A long tape gives the answer that a short one gives, whose columns are all decoded."""
-    answers, asked = [], list[Any]()
-    batches = Tape.batches
-
-    def seen(tape: Tape, name: str, columns: Any = None) -> Iterator[pa.RecordBatch]:
-        if name == "event":
-            asked.append(columns)
-        return batches(tape, name, columns)
-
-    for few in (engine_run._FEW, 0):
-        monkeypatch.setattr(engine_run, "_FEW", few)
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / str(few)))
-        monkeypatch.setattr(Tape, "batches", seen)
-        asked.clear()
-        found = pagetape("replay", "--ensemble", 0, DEMO, "--json").json
-        answers.append({name: found[name] for name in found if name != "events_per_s"})
-    assert answers[0] == answers[1]
-    unread = [{*TABLES["event"].arrow.names} - {*columns} for columns in asked if columns]
-    assert {*engine_run.NOT_PREVIEWED} in unread
-    assert {*engine_run.NOT_PLAYED} in unread
 
 
 def test_without_a_cache_a_command_plays_a_recording_once_before_its_runs(

@@ -7,7 +7,7 @@ several runs from one stream of batches.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from typing import Generic, Protocol, TypeVar
@@ -47,11 +47,8 @@ class Engine(Protocol):
 E = TypeVar("E", bound=Engine)
 
 
-# The columns of `event` that a reader has no use for: of a large tape they are not decoded.
-# A free run falls back by itself. A preview reads no times, which are half of a tape's bytes.
-NOT_PLAYED = ("percpu_refill", "fallback_order", "fallback_migratetype", "change_ownership")
-NOT_PREVIEWED = ("ts", *NOT_PLAYED)
-NOT_PREVIEWED_FOR_START = ("ts", "percpu_refill")
+# The columns of `event` that no preview reads. Half of a tape's bytes are the times.
+_UNREAD = ("ts", "percpu_refill")
 
 _FEW = 1 << 20  # rows of event that stay in memory: 40 MB
 _JOINED = 1 << 15  # rows of a batch of these, at least
@@ -89,12 +86,9 @@ def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return list(pa.Table.from_batches(batches).combine_chunks().to_batches())
 
 
-def events(tape: Tape, unread: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
-    """The batches of `event`. A small tape is decoded once: several runs read it in turn. Those of
-    a large one have the columns `unread` without values."""
-    if is_small(tape):
-        return iter(_all_events(tape))
-    return _without(tape, unread) if unread else tape.batches("event")
+def events(tape: Tape) -> Iterator[pa.RecordBatch]:
+    """The batches of `event`. A small tape is decoded once: several runs read it in turn."""
+    return iter(_all_events(tape)) if is_small(tape) else tape.batches("event")
 
 
 def start_tables(tape: Tape, *others: str) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -109,11 +103,9 @@ def start_tables(tape: Tape, *others: str) -> Iterator[tuple[str, pa.RecordBatch
         yield from ((name, batch) for batch in made)
 
 
-def event_batches(
-    tape: Tape, rows: int | None = None, unread: Sequence[str] = ()
-) -> Iterator[pa.RecordBatch]:
-    """events(), or the batches with the first `rows` rows; reads one batch ahead."""
-    return _first(prefetch(events(tape, unread)), rows)
+def event_batches(tape: Tape, rows: int | None = None) -> Iterator[pa.RecordBatch]:
+    """The batches of `event`, or those with the first `rows` rows; reads one batch ahead."""
+    return _first(prefetch(events(tape)), rows)
 
 
 def _first(batches: Iterator[pa.RecordBatch], rows: int | None) -> Iterator[pa.RecordBatch]:
@@ -127,20 +119,27 @@ def _first(batches: Iterator[pa.RecordBatch], rows: int | None) -> Iterator[pa.R
 
 
 @lru_cache(maxsize=1)
-def _no_values(rows: int) -> dict[str, pa.Array]:
-    """The columns NOT_PREVIEWED of `event` without values: null, or zeros."""
-    columns = [TABLES["event"].column(name) for name in NOT_PREVIEWED]
+def _nothing(rows: int) -> dict[str, pa.Array]:
+    columns = [TABLES["event"].column(name) for name in _UNREAD]
     return {c.name: c.array([None if c.null else 0]).take(pa.repeat(0, rows)) for c in columns}
 
 
-def _without(tape: Tape, unread: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _unread(rows: int) -> dict[str, pa.Array]:
+    """The columns of `event` that a preview does not read: null, or zeros. Slices of the same
+    arrays: a recorder's batches have all lengths."""
+    most = _nothing(-(-rows // BATCH_ROWS) * BATCH_ROWS)
+    return {name: array.slice(0, rows) for name, array in most.items()}
+
+
+def preview_batches(tape: Tape, rows: int) -> Iterator[pa.RecordBatch]:
+    """event_batches() for a preview. Of a large tape, it has the columns _UNREAD without values."""
+    if is_small(tape):
+        yield from event_batches(tape, rows)
+        return
     schema = TABLES["event"].arrow
-    read = [name for name in schema.names if name not in unread]
-    for batch in tape.batches("event", read):
-        rows = batch.num_rows
-        nothing = _no_values(-(-rows // BATCH_ROWS) * BATCH_ROWS)
-        columns = dict(zip(read, batch.columns, strict=True))
-        columns |= {name: nothing[name].slice(0, rows) for name in unread}
+    read = [name for name in schema.names if name not in _UNREAD]
+    for batch in _first(prefetch(tape.batches("event", read)), rows):
+        columns = dict(zip(read, batch.columns, strict=True)) | _unread(batch.num_rows)
         yield pa.RecordBatch.from_arrays([columns[n] for n in schema.names], schema=schema)
 
 

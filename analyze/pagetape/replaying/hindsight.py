@@ -24,11 +24,11 @@ import pyarrow as pa
 from pagetape import _replay, answer
 from pagetape.replaying import kernels, replay_span
 from pagetape.replaying.engine_run import (
-    NOT_PREVIEWED_FOR_START,
     EngineRun,
     Tables,
     event_batches,
     naming,
+    preview_batches,
     start_tables,
 )
 from pagetape.schemas import TABLES
@@ -129,7 +129,7 @@ def _build(tape: Tape, row: str) -> Start:
     lost = lost_before(tape) if last_pages(tape) else 0
     begin = _from_end(tape) if lost else start_tables(tape, "compaction", "reclaim")
     run = EngineRun(engine, tape, begin, sink)
-    for batch in event_batches(tape, rows, NOT_PREVIEWED_FOR_START):
+    for batch in preview_batches(tape, rows):
         with naming(tape):
             engine.preview(batch)
     run.play(event_batches(tape), rows)

@@ -26,7 +26,6 @@ from pagetape.replaying import (
     start_variation,
 )
 from pagetape.replaying.engine_run import (
-    NOT_PLAYED,
     EngineRun,
     Progress,
     Tables,
@@ -457,8 +456,7 @@ class Playback:
     def play(self, progress: Progress) -> dict[str, Any]:
         """Feed the whole tape; the JSON object of `pagetape replay`."""
         tape = self._source.tape
-        batches = event_batches(tape, unread=NOT_PLAYED)
-        self._playing.play(batches, tape.num_rows("event"), progress)
+        self._playing.play(event_batches(tape), tape.num_rows("event"), progress)
         return self._result()
 
     def _result(self) -> dict[str, Any]:

@@ -231,7 +231,7 @@ def play(
     def batches(tape: Tape, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
         nonlocal read
         try:
-            for batch in engine_run.events(tape, engine_run.NOT_PLAYED):
+            for batch in engine_run.events(tape):
                 check()
                 yield batch
                 with lock:

@@ -12,7 +12,6 @@ import pyarrow as pa
 from pagetape import _replay
 from pagetape.replaying import replay_span
 from pagetape.replaying.engine_run import (
-    NOT_PREVIEWED,
     EngineRun,
     Progress,
     Sink,
@@ -20,6 +19,7 @@ from pagetape.replaying.engine_run import (
     discard,
     event_batches,
     naming,
+    preview_batches,
     silent,
     start_tables,
 )
@@ -104,7 +104,7 @@ def run(
     engine = _replay.Validate(row, **topology(tape), spans=spans, nr_rows=rows, trace=trace)
     begin = begin or Begin(start_tables(tape, *INPUT))
     validate = EngineRun(engine, tape, begin.tables, sink)
-    for batch in event_batches(tape, rows, NOT_PREVIEWED):
+    for batch in preview_batches(tape, rows):
         with naming(tape):
             engine.preview(batch)
     validate.play(_judged(tape, rows, engine, begin), rows, progress)
