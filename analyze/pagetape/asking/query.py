@@ -238,9 +238,6 @@ class _Queries(Mapping[str, Query]):
             self._parsed[name] = parse(name, self._files[name].read_text("utf-8"))
         return self._parsed[name]
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._files
-
     def __iter__(self) -> Iterator[str]:
         return iter(self._files)
 
