@@ -52,6 +52,10 @@ int report_free(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
+/*
+ * Every member in `from` is one of the kernel's. For a struct that the kernel lacks, libbpf looks
+ * at the types of modules, which only CAP_SYS_ADMIN may.
+ */
 #define READ(to, from) bpf_core_read(&(to), sizeof(to), &(from))
 
 /*
@@ -61,12 +65,14 @@ int report_free(struct bpf_raw_tracepoint_args *ctx)
 extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __weak;
 #define READ_OFTEN(to, type, address, field)                                                       \
 	do {                                                                                       \
+		const type *const typed = (void *)(address);                                       \
+                                                                                                   \
 		if (bpf_rdonly_cast)                                                               \
-			(to) = ((const type *)bpf_rdonly_cast((void *)(address),                   \
+			(to) = ((const type *)bpf_rdonly_cast(typed,                               \
 							      bpf_core_type_id_kernel(type)))      \
 				       ->field;                                                    \
 		else                                                                               \
-			READ(to, ((const type *)(address))->field);                                \
+			READ(to, typed->field);                                                    \
 	} while (0)
 
 static __u32 zone_bits(const struct zone *zone)

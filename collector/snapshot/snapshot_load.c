@@ -119,7 +119,7 @@ int snapshot_load_error(int ret, const char *log, struct error *err)
 {
 	const char *line = log, *end;
 
-	if (ret == -EPERM)
+	if (ret == -EPERM && !may_load())
 		return capability_error(err);
 	/* The verifier's reason is the last line of its log before the statistics. */
 	for (end = strstr(log, "\nprocessed "); end && line < end;) {

@@ -457,8 +457,6 @@ class Session:
             stack.callback(sink.close)
             snapshots = stack.enter_context(contextlib.closing(_Snapshots(self._wanted, every)))
             how = snapshots.prepare(self._contents)
-            if how.note:
-                self.status.warn(how.note)
             if how.undo:
                 stack.callback(how.undo)
             with _directory(spool, spool_dir) as directory:
@@ -497,6 +495,8 @@ class Session:
                     self.sampling.rebase()
                 start = snapshots.first(recorder, facts, spool, self._started)
                 self.status.started(start.how, start.why)
+                if how.note and how.note != f"no stamps: {start.why}":  # just said
+                    self.status.warn(how.note)
             pump = _Pump(self, recorder, sink, spool, start, os.nice(0) if prompt else NICE)
             pump.start()
             end = None
