@@ -67,7 +67,7 @@ LINES = {
     "load": ["load"],
     "export": ["export", "T", "-o", "OUT.json"],
     "schema": ["schema"],
-    "demo": ["demo", "OUT"],
+    "demo": ["demo", "-o", "OUT"],
     "doctor": ["doctor"],
     "install-service": ["install-service", "--print"],
     "import": ["import", "T", "-o", "OUT", "--private", "hash"],

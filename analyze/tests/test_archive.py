@@ -660,7 +660,8 @@ def test_prune_marks_first_and_removes_later(month: Store, pagetape: Run) -> Non
     assert (again["marked"], again["waiting"], again["removed"]) == (0, 2, 0)
     last = pagetape("prune", month.url, "--grace", "0", "--yes", "--json").json
     assert (last["marked"], last["removed"], last["tapes"]) == (0, 2, 9)
-    assert sorted(one.name for one in month.list()) == left
+    assert sorted(one.name for one in month.list("v1")) == left
+    assert not [*month.list("pruned")]
 
 
 def test_prune_keeps_the_newest_bytes(month: Store) -> None:
@@ -692,7 +693,8 @@ def test_a_prune_that_was_killed_is_finished_by_the_next(
     monkeypatch.undo()
     assert tapes_of(month) == left
     assert prune.prune(month, None, None, grace_s=0).removed == 2
-    assert sorted(one.name for one in month.list()) == left
+    assert sorted(one.name for one in month.list("v1")) == left
+    assert not [*month.list("pruned")]
 
 
 def test_foreign_objects_are_left_out_aloud(month: Store, pagetape: Run) -> None:

@@ -252,7 +252,7 @@ def test_tapes_beside_the_index_are_counted(tmp_path: Path, pagetape: Run) -> No
 
 BAD = {
     "kernel =": "--where 'kernel ='",
-    "size > 1": "columns: tape, identity, object",
+    "size > 1": "(columns: tape, ",
     "true) OR (true": "--where 'true) OR (true'",
     "true; DROP VIEW fleet_tape": "--where",
     "(SELECT count(*) FROM read_csv('/etc/passwd')) > 0": "disabled by configuration",

@@ -117,6 +117,5 @@ def test_a_kept_process_serves_the_next_sweep_of_its_place(
     fourth = served()
     assert fourth != third
     os.kill(fourth, signal.SIGKILL)
-    while lives(fourth):
-        time.sleep(0.01)
+    os.waitid(os.P_PID, fourth, os.WEXITED | os.WNOWAIT)  # the end of its last thread
     assert served() != fourth

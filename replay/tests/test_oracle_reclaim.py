@@ -410,7 +410,7 @@ def test_each_rule_has_its_vectors(rule: list[str]) -> None:
         source = (TESTS / path).read_text()
         assert names
         for name in names:
-            assert f"\ttest({name});" in source
+            assert f"\nTEST({name})\n" in source
     files = ("test_oracle_reclaim.py", "test_oracle.py")
     python = "".join((TESTS / name).read_text() for name in files)
     names = re.findall(r"`([^`]+)`", oracle)
