@@ -31,6 +31,7 @@ from pagetape.schemas.tape import TapeError
 ON, OFF = "on", "off"  # of stamps; else auto: where BPF can be used
 
 _FREES = ("kmem:mm_page_free", "kmem:mm_page_free_direct")
+NO_STAMPS = "no stamps: {}"  # what is said of a recording, with the reason
 _PRINTED = "bpf_trace:bpf_trace_printk"
 
 # The kernel switches the event on in the top instance of ftrace when a program that prints is
@@ -148,13 +149,13 @@ def _prepare(contents: Contents, snapshots: ExactSnapshots | None, pageblock_ord
     plan, why = _print(contents, snapshots, listed)
     facts = {} if why is None or contents.stamps == OFF else {"no_stamps": why}
     if facts and contents.stamps == ON:
-        raise TapeError(errno.ENOTSUP, f"no stamps: {why}")
+        raise TapeError(errno.ENOTSUP, NO_STAMPS.format(why))
     if plan is None and frees:
         note = f"no BPF program on frees ({why}): ftrace filters them; {COST}"
         filters = _filtered(listed, pageblock_order)
         return Plan(contents.events, filters, note, facts)
     if plan is None:
-        said = None if snapshots is None else f"no stamps: {why}"
+        said = None if snapshots is None else NO_STAMPS.format(why)
         return Plan(contents.events, note=said, facts=facts)
     others = [event for event in plan.events if not frees or event not in _FREES]
     return replace(plan, events=others, facts=facts)

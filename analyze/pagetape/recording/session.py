@@ -495,7 +495,7 @@ class Session:
                     self.sampling.rebase()
                 start = snapshots.first(recorder, facts, spool, self._started)
                 self.status.started(start.how, start.why)
-                if how.note and how.note != f"no stamps: {start.why}":  # just said
+                if how.note and how.note != printed.NO_STAMPS.format(start.why):  # just said
                     self.status.warn(how.note)
             pump = _Pump(self, recorder, sink, spool, start, os.nice(0) if prompt else NICE)
             pump.start()
