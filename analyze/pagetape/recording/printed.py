@@ -31,6 +31,7 @@ from pagetape.schemas.tape import TapeError
 ON, OFF = "on", "off"  # of stamps; else auto: where BPF can be used
 
 _FREES = ("kmem:mm_page_free", "kmem:mm_page_free_direct")
+_UNMOUNTED = "tracefs is not mounted: mount -t tracefs tracefs /sys/kernel/tracing"
 NO_STAMPS = "no stamps: {}"  # what is said of a recording, with the reason
 _PRINTED = "bpf_trace:bpf_trace_printk"
 
@@ -71,7 +72,7 @@ def best_set(*, exact: bool) -> tuple[str, str | None]:
     refused = snapshots.refused
     snapshots.close()
     if refused is None and _top_switch() is None:
-        refused = "no tracefs"
+        refused = _UNMOUNTED
     return (ZONE, None) if refused is None else (CHEAP, refused)
 
 
@@ -82,7 +83,7 @@ def _print(
     frees, stamps = contents.event_set == ZONE, contents.stamps != OFF
     switch = _top_switch()
     if snapshots is None or switch is None:
-        return None, "exact snapshots are off" if snapshots is None else "no tracefs"
+        return None, "exact snapshots are off" if snapshots is None else _UNMOUNTED
     was_on = switch.read_text().strip() != "0"
     token = int.from_bytes(os.urandom(4))
     why = refused = snapshots.print_events(token, listed, frees=frees, stamps=stamps)
