@@ -116,6 +116,16 @@ def test_info_says_unknown_where_it_does_not_know(empty: Path, pagetape: Run) ->
     assert "unknown" in pagetape("info", empty).out
 
 
+@pytest.mark.parametrize(("facts", "stamps"), [({"stamps": "on"}, 0), ({"no_stamps": "why"}, None)])
+def test_stamps_of_a_recording_without_a_refill_are_0(
+    facts: dict[str, str], stamps: int | None, tmp_path: Path, pagetape: Run
+) -> None:
+    from pagetape.schemas.tape import Writer
+
+    Writer(tmp_path / "t.tape", facts).close()
+    assert pagetape("info", tmp_path / "t.tape", "--json").json["stamps"] == stamps
+
+
 def test_an_uncounted_gap_makes_the_total_unknown(tmp_path: Path, pagetape: Run) -> None:
     from pagetape.schemas.tape import Writer
 

@@ -148,8 +148,11 @@ def _prepare(contents: Contents, snapshots: ExactSnapshots | None, pageblock_ord
         row = kernel_rows.of_release(platform.release()) or kernel_rows.known()[-1].name
         listed = zone_events.listed_orders(row, pageblock_order)
     plan, why = _print(contents, snapshots, listed)
-    facts = {} if why is None or contents.stamps == OFF else {"no_stamps": why}
-    if facts and contents.stamps == ON:
+    if contents.stamps == OFF:
+        facts = {}
+    else:  # a short recording may have stamps, and no refill
+        facts = {"stamps": "on"} if why is None else {"no_stamps": why}
+    if "no_stamps" in facts and contents.stamps == ON:
         raise TapeError(errno.ENOTSUP, NO_STAMPS.format(why))
     if plan is None and frees:
         note = f"no BPF program on frees ({why}): ftrace filters them; {COST}"

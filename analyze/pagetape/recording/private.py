@@ -68,6 +68,7 @@ _PUBLIC = (
     "sampling",
     "series",
     "skipped_events",
+    "stamps",
     "subbuf_kb",
 )
 _NAMES = ("boot_id", "host", "source")

@@ -68,6 +68,13 @@ def _stacks(tape: Tape) -> dict[str, Any] | None:
     }
 
 
+def _stamps(tape: Tape) -> int | None:
+    """The rows of `stamp`; None if the recorder read none."""
+    if "stamp" in tape.tables or tape.facts.get("stamps"):
+        return tape.num_rows("stamp")
+    return None
+
+
 def _ending(tape: Tape) -> dict[str, Any]:
     """Whether and how the recording ended, and the bytes that wait in the spool."""
     found = Found.of(tape.path)
@@ -134,7 +141,7 @@ def summary(tape: Tape) -> dict[str, Any]:
         "snapshots": snapshots,
         "snapshot_zones": tape.rows("snapshot_zone"),
         "snapshot_checks": tape.rows("snapshot_check"),
-        "stamps": tape.num_rows("stamp") if "stamp" in tape.tables else None,
+        "stamps": _stamps(tape),
         "stacks": _stacks(tape),
         "absent": absent.lines(tape),
         "disturbances": tape.rows("disturbance"),
