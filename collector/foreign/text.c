@@ -91,7 +91,7 @@ static int see_line(struct foreign *f, struct text_line *line, struct error *err
 		f->facts.kind = line->of_perf ? FOREIGN_PERF_SCRIPT : FOREIGN_FTRACE;
 	if (line->cpu < 0)
 		f->facts.without_cpu = true;
-	if (line->pid < 0)
+	if (line->pid == NO_PID)
 		f->facts.without_pid = true;
 	if (!line->in_time)
 		f->facts.without_time = true;
@@ -125,6 +125,11 @@ static void read_printed_free(struct foreign *f, struct event_values *event, str
 	set_value(event, shapes_column(f->shapes, event->of, "order", 5), order);
 }
 
+static int32_t pid_of(const struct text_line *line)
+{
+	return line->pid == NO_PID ? 0 : (int32_t)line->pid;
+}
+
 /* The values of a line; false: its tracepoint has no room. */
 static bool read_values(struct foreign *f, struct event_values *event, const struct text_line *line)
 {
@@ -133,7 +138,7 @@ static bool read_values(struct foreign *f, struct event_values *event, const str
 	event->of = shapes_find(f->shapes, line->system.text, line->system.length, line->event.text,
 				line->event.length);
 	event->has = 0;
-	event->pid = line->pid < 0 ? 0 : (int32_t)line->pid;
+	event->pid = pid_of(line);
 	event->flags = line->flags;
 	event->preempt_count = line->preempt_count;
 	if (!event->of)
@@ -275,7 +280,7 @@ static bool next(struct foreign *f, struct cursor *c)
 static int add_stack(struct foreign *f, const struct cursor *c, const struct text_line *line,
 		     struct error *err)
 {
-	struct foreign_stack stack = {.pid = line->pid < 0 ? 0 : (int32_t)line->pid};
+	struct foreign_stack stack = {.pid = pid_of(line)};
 	const char *at = (const char *)c->next, *newline;
 	struct text_frame frame;
 

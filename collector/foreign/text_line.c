@@ -140,18 +140,23 @@ static const char *last_digits(const char *begin, const char *end)
 	return end;
 }
 
-/* "-pid", " pid" or " pid/tid" at the end of a task: the thread. Returns the end of what is left.
+/*
+ * "-pid", " pid" or " pid/tid" at the end of a task: the thread. perf script prints " -1" for one
+ * that has ended (perf_event_tid). Returns the end of what is left.
  */
 static const char *read_pid(struct text_line *line, const char *begin, const char *end)
 {
 	const char *digits = last_digits(begin, end), *at = digits;
+	bool ended = end - digits == 1 && *digits == '1' && digits - begin > 1 &&
+		     digits[-1] == '-' && strchr(" \t/", digits[-2]);
 	uint64_t pid;
 
 	if (digits == end || (digits > begin && !strchr("- \t/", digits[-1])))
 		return end;
 	if (text_decimal(&at, end, &pid) && pid <= INT32_MAX)
-		line->pid = (int64_t)pid;
-	line->of_perf = digits == begin || digits[-1] != '-';
+		line->pid = ended ? -1 : (int64_t)pid;
+	line->of_perf = digits == begin || digits[-1] != '-' || ended;
+	digits -= ended;
 	if (digits > begin && digits[-1] == '/')
 		digits = last_digits(begin, digits - 1);
 	else if (digits > begin && digits[-1] == '-')
@@ -320,7 +325,7 @@ void text_line_read(struct text_line *line, const char *text, const char *end)
 {
 	const char *at;
 
-	*line = (struct text_line){.kind = LINE_COMMENT, .cpu = -1, .pid = -1};
+	*line = (struct text_line){.kind = LINE_COMMENT, .cpu = -1, .pid = NO_PID};
 	if (end > text && end[-1] == '\r')
 		end--;
 	if (text == end || *text == '#')

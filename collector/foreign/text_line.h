@@ -37,10 +37,13 @@ struct words {
 	size_t length;
 };
 
+#define NO_PID INT64_MIN
+
 struct text_line {
 	enum line_kind kind;
-	int64_t cpu, pid; /* -1: the line has none */
-	uint64_t ts;      /* ns; the unit of the clock where the clock does not count time */
+	int64_t cpu; /* -1: the line has none */
+	int64_t pid; /* NO_PID: the line has none; -1: perf script's of a thread that has ended */
+	uint64_t ts; /* ns; the unit of the clock where the clock does not count time */
 	uint8_t flags, preempt_count;
 	uint64_t lost; /* events; LINE_UNKNOWN */
 	bool of_perf;  /* as perf script prints it */

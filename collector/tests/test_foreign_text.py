@@ -130,6 +130,8 @@ def test_each_layout_of_a_line(layout: Callable[..., str], task: str, tmp_path: 
         ("[001] ", 1, 0, None),
         ("", 0, 0, None),
         ("a b 3879 [002] ", 2, 3879, "a b"),
+        ("             :-1      -1 [002] ", 2, -1, None),
+        ("             :-1      -1/-1 ", 0, -1, None),
     ],
 )
 def test_a_perf_script_of_few_columns(
