@@ -165,16 +165,19 @@ def test_wrong_usage(
     words: str,
     pagetape: Run,
     monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    fake_host: Host,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a file").touch()
+    monkeypatch.setattr(switch_module, "Host", lambda: fake_host)  # a live test may run `ab`
+    desk = fake_host.root.parent / "desk"
+    desk.mkdir()
+    monkeypatch.chdir(desk)
+    (desk / "a file").touch()
     before = Path("/proc/sys/vm/watermark_scale_factor").read_text()
     said = pagetape("ab", *args)
     assert said.status == status and words in said.err, said.err
     assert said.err.startswith("pagetape: ") and said.err.count("\n") == 1
     assert Path("/proc/sys/vm/watermark_scale_factor").read_text() == before
-    assert [path.name for path in tmp_path.iterdir()] == ["a file"]
+    assert [path.name for path in desk.iterdir()] == ["a file"]
 
 
 def test_a_new_ab_first_restores_what_a_killed_one_left(

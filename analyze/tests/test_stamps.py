@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 import sys
@@ -52,12 +53,12 @@ _OCCASION = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _needs_bpf(request: pytest.FixtureRequest) -> None:
-    if "monkeypatch" in request.fixturenames:  # it has no BPF by itself
-        return
-    if why := livetest.why_not() or ExactSnapshots().refused:
-        livetest.skip(f"no BPF here: {why}")
+@functools.cache
+def _why_no_bpf() -> str:
+    return livetest.why_not() or ExactSnapshots().refused or ""
+
+
+recording = livetest.needs(_why_no_bpf)
 
 
 def _record(pagetape: Run, out: Path, *options: object, seconds: float = 0.5) -> Tape:
@@ -128,9 +129,10 @@ def _counted(tape: Tape) -> Counter[tuple[str, int]]:
     return found
 
 
+@livetest.alone
+@recording
 def test_the_count_of_a_list_follows_its_events(tmp_path: Path, pagetape: Run) -> None:
-    tape = _record(pagetape, tmp_path / "t.tape", "--events", "page")
-    found = _counted(tape)
+    found = _counted(_record(pagetape, tmp_path / "t.tape", "--events", "page", seconds=1))
     for kind in ("drain", "refill"):
         more, equal, fewer = (found[kind, sign] for sign in (1, 0, -1))
         # On a busy machine bulk allocations have no event, frees past a locked list seem to join
@@ -138,6 +140,7 @@ def test_the_count_of_a_list_follows_its_events(tmp_path: Path, pagetape: Run) -
         assert more + equal + fewer > 5 and equal > 3 * (more + fewer), found
 
 
+@recording
 def test_a_stamp_stands_right_before_its_event(tmp_path: Path, pagetape: Run) -> None:
     tape = _record(pagetape, tmp_path / "t.tape", "--events", "all")
     waiting = dict[int, dict[str, Any]]()
@@ -172,6 +175,7 @@ def _of_zoneinfo() -> dict[Key, dict[str, int]]:
     return found
 
 
+@recording
 def test_limits_are_those_of_zoneinfo(tmp_path: Path, pagetape: Run) -> None:
     before = _of_zoneinfo()
     tape = _record(pagetape, tmp_path / "t.tape", "--events", "zone")
@@ -190,6 +194,7 @@ def test_limits_are_those_of_zoneinfo(tmp_path: Path, pagetape: Run) -> None:
     assert compared > 3
 
 
+@recording
 def test_stamps_are_no_events_and_survive_a_deferred_recording(
     tmp_path: Path, pagetape: Run
 ) -> None:
@@ -204,6 +209,7 @@ def test_stamps_are_no_events_and_survive_a_deferred_recording(
     assert "stamps" in pagetape("info", whole).out
 
 
+@recording
 def test_a_killed_recording_has_each_once(tmp_path: Path, pagetape: Run) -> None:
     out, whole = tmp_path / "t.tape", tmp_path / "whole.tape"
     given = ("-o", out, "--events", "page", "--stamps", "on", "--duration", "300s")
@@ -221,6 +227,7 @@ def test_a_killed_recording_has_each_once(tmp_path: Path, pagetape: Run) -> None
     assert len({(row["cpu"], row["ts"]) for row in rows}) == len(rows)
 
 
+@recording
 def test_each_of_two_recorders_has_its_own(tmp_path: Path) -> None:
     load = ("--", sys.executable, "-c", _CROSS, "1")
     switch = printed._top_switch()
@@ -242,6 +249,7 @@ def test_each_of_two_recorders_has_its_own(tmp_path: Path) -> None:
     assert switch is None or switch.read_text() == before
 
 
+@recording
 def test_off_leaves_them_out_and_on_needs_the_programs(tmp_path: Path, pagetape: Run) -> None:
     out = tmp_path / "t.tape"
     given = ("--duration", "100ms", "--events", "page")

@@ -194,9 +194,6 @@ def command(
     if again:
         _compared(Result.read(again), members, as_json)
         return
-    if not dry_run:
-        for line in restore_left(Host()):  # the plan shows the former value
-            console.report(f"left by a killed pagetape ab: {line}")
     plan = _plan(str(setting), pairs, warm_ups, out, argv)
     if dry_run:
         if as_json:
@@ -204,6 +201,10 @@ def command(
         else:
             answer.say("\n".join(plan.lines()))
         return
+    if left := restore_left(Host()):
+        for line in left:
+            console.report(f"left by a killed pagetape ab: {line}")
+        plan = _plan(str(setting), pairs, warm_ups, out, argv)  # with the restored value
     check_machine(plan, Host())
     for line in plan.lines():
         console.report(line)
