@@ -2,11 +2,12 @@
 /*
  * printed.bpf.c - reports by texts in the trace, for their form see input/printed_text.h:
  *
- *   report_free    frees that pass the per-CPU lists: of an order without a list, or of a page
- * whose list is locked. A filter of ftrace runs after the record of the event was written, and
- * takes it back. It sees no lock either. stamp_refill   the state of the PCP at the first event of
- * a refill stamp_steal    the same, where that event is a fallback stamp_drain    the state of the
- * PCP at the first event of a drain
+ * - report_free: frees that pass the per-CPU lists, of an order without a list, or of a page whose
+ *   list is locked. A filter of ftrace runs after the record of the event was written, and takes it
+ *   back. It sees no lock either.
+ * - stamp_refill: the state of the PCP at the first event of a refill.
+ * - stamp_steal: the same, where that event is a fallback.
+ * - stamp_drain: the state of the PCP at the first event of a drain.
  *
  * Kernel facts, read in mm/page_alloc.c of 6.1, 6.12, 6.18 and 7.3:
  *
@@ -15,8 +16,8 @@
  * - pcp->count rises after the refill. nr_pcp_alloc has set high and alloc_factor before (6.7 and
  *   later). A page that a fallback steals has no mm_page_alloc_zone_locked (6.10 and later).
  * - free_pcppages_bulk lowers pcp->count by each page before its event (5.18 and later), and the
- * page is in NR_FREE_PAGES by then, unless its pageblock is isolated. A drain in batches (6.19 and
- *   later) or in steps (drain_pages_zone) is one run here, if nothing comes between.
+ *   page is in NR_FREE_PAGES by then, unless its pageblock is isolated. A drain in batches (from
+ *   6.19 on) or in steps (drain_pages_zone) is one run here, if nothing comes between.
  * - Of NR_FREE_PAGES, a refill takes each page before its event from 6.10 on, and all pages at its
  *   end before.
  * - Refills and drains hold the lock of their PCP (6.0 and later), with preemption off. Drains of
@@ -57,23 +58,6 @@ int report_free(struct bpf_raw_tracepoint_args *ctx)
  * at the types of modules, which only CAP_SYS_ADMIN may.
  */
 #define READ(to, from) bpf_core_read(&(to), sizeof(to), &(from))
-
-/*
- * Reads without the call of a helper, from 6.2 on: for what runs at each event. The verifier takes
- * the address for one of such a struct; a bad one reads as 0.
- */
-extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __weak;
-#define READ_OFTEN(to, type, address, field)                                                       \
-	do {                                                                                       \
-		const type *const typed = (void *)(address);                                       \
-                                                                                                   \
-		if (bpf_rdonly_cast)                                                               \
-			(to) = ((const type *)bpf_rdonly_cast(typed,                               \
-							      bpf_core_type_id_kernel(type)))      \
-				       ->field;                                                    \
-		else                                                                               \
-			READ(to, typed->field);                                                    \
-	} while (0)
 
 static __u32 zone_bits(const struct zone *zone)
 {

@@ -10,4 +10,6 @@
 #define bpf_core_field_size(type, field)        sizeof(((type *)0)->field)
 #define bpf_core_enum_value_exists(type, value) 1
 #define bpf_core_enum_value(type, value)        value
+#define bpf_core_type_id_kernel(type)           0
+#define bpf_core_read(to, size, from)           bpf_probe_read_kernel(to, size, from)
 #define BPF_CORE_READ(from, field)              ((from)->field)

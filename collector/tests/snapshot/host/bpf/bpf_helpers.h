@@ -9,6 +9,8 @@
 #include <stdint.h>
 
 #define SEC(name)
+#define __ksym
+#define __weak            __attribute__((weak))
 #define __uint(name, val) int (*name)[val]
 #define __type(name, val) typeof(val) *name
 
