@@ -83,10 +83,11 @@ def processes_of(session: int) -> dict[int, str]:
 
 
 def left_by(pid: int, place: Path) -> list[str]:
-    """What is left of a load: processes, files, mounts, swap, control groups, its list."""
+    """What is left of a load: processes, files, mounts, loops, swap, control groups, its list."""
     left = [f"{name} ({nr})" for nr, name in processes_of(pid).items()]
     left += map(str, place.iterdir())
-    for table in ("/proc/self/mounts", "/proc/swaps"):
+    loops = map(str, Path("/sys/block").glob("loop*/loop/backing_file"))
+    for table in ("/proc/self/mounts", "/proc/swaps", *loops):
         left += [line for line in Path(table).read_text().splitlines() if str(place) in line]
     for groups in ("/sys/fs/cgroup", "/sys/fs/cgroup/memory"):
         left += [name for name, *_ in os.walk(groups) if f"pagetape-load.{pid}." in name]

@@ -23,6 +23,7 @@ PRESSURE = ROOT / "analyze/demo/pressure.tape"
 LOWZONE = ROOT / "analyze/demo/lowzone.tape"
 THP2 = ROOT / "analyze/demo/thp2.tape"
 SHARED = Path(__file__).parents[3] / "shared/data/published"
+ONE = ("--ensemble", "1")  # equal runs are played once
 NAMES = ["kswapd", "nofragment", "pcp-tuning", "reserve", "thp-numa"]
 ROW = {"table", "row", "column", "value", "published", "unit", "machine", "kernel", "source"}
 ROW |= {"recorded", "modelled", "low", "high", "verdict", "difference", "ratio", "published_ratio"}
@@ -79,19 +80,19 @@ def test_no_published_figure_is_lost_or_invented(name: str, pagetape: Run) -> No
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_cell_is_empty_on_a_tape(name: str, pagetape: Run) -> None:
-    found = pagetape("paper", name, PRESSURE, "--json").json
+    found = pagetape("paper", name, PRESSURE, *ONE, "--json").json
     check_cells(found["rows"] + found["unpublished"])
     assert {row["tape"] for row in found["rows"]} == {"pressure"}
-    assert (found["tapes"][0]["members"], found["tapes"][0]["lost"]) == (2, 0)
-    text = pagetape("paper", name, PRESSURE).out
-    for row in found["rows"]:
-        assert row["value"] in text and row["column"] in text
+    assert (found["tapes"][0]["members"], found["tapes"][0]["lost"]) == (1, 0)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_cell_is_empty_on_a_tape_of_little(name: str, golden: Path, pagetape: Run) -> None:
     found = pagetape("paper", name, golden, "--ensemble", "0", "--json").json
     check_cells(found["rows"] + found["unpublished"])
+    text = pagetape("paper", name, golden, "--ensemble", "0").out
+    for row in found["rows"]:
+        assert row["value"] in text and row["column"] in text
 
 
 def test_an_empty_tape_has_reasons(empty: Path, pagetape: Run) -> None:
@@ -177,7 +178,7 @@ def test_a_breakdown_moves_with_its_type_alone(
 
 def test_a_machine_without_normal_says_so_in_each_cell_of_patch_1(pagetape: Run) -> None:
     lack = "this machine lacks NORMAL above DMA32"
-    found = pagetape("paper", "nofragment", PRESSURE, "--json").json
+    found = pagetape("paper", "nofragment", PRESSURE, *ONE, "--json").json
     rows = [row for row in found["rows"] if row["column"].startswith("+1 (")]
     assert len(rows) == 37
     assert {row["recorded"] for row in rows} == {row["modelled"] for row in rows} == {lack}
@@ -192,6 +193,39 @@ def test_patch_1_changes_nothing_on_such_a_machine(tmp_path: Path, pagetape: Run
         assert pagetape("replay", PRESSURE, *specs, *more).status == 0
     vanilla, lowzone = (Tape(out).table("event") for out in tapes)
     assert vanilla.equals(lowzone)
+
+
+def test_only_a_patch_that_acts_through_reclaim_is_inert_without_it(
+    golden: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    tape = rewritten(
+        tmp_path / "calm.tape",
+        golden,
+        lambda name, rows: rows.slice(0, 0) if name in ("reclaim", "compaction") else rows,
+    )
+    about = ("--table", "extfrag events < order 9", *ONE, "--json")
+    found = pagetape("paper", "nofragment", tape, *about).json
+    where = {"table": "extfrag events < order 9", "row": "1S-plain"}
+    lowzone, boost = (cell(found, **where, column=c) for c in ("+1 (lowzone)", "+1-4 (boost)"))
+    assert lowzone["verdict"].startswith("inert: never had a choice here")
+    assert boost["verdict"] == "inert: the tape recorded no reclaim"
+
+
+def test_samples_of_one_kind_are_no_missing_load(tmp_path: Path, pagetape: Run) -> None:
+    """All faults got huge pages: there is no latency of a base fault, though the load ran."""
+    tape = write_golden(tmp_path / "huge.tape", tables=set())
+    with Writer(tmp_path / "sampled.tape", Tape(tape).facts) as out:
+        about = {"name": "fault", "ts": 10**9, "ns": 9000, "flags": 3, "page_order": 9}
+        out.rows("sample_latency", [about])
+    about = ("--table", "latencies, Amean", "--ensemble", "0", "--json")
+    for path, base, huge in (
+        (tape, *["not recorded: --events page -- pagetape load fioscale"] * 2),
+        (tmp_path / "sampled.tape", "n too small (0)", 9),
+    ):
+        found = pagetape("paper", "nofragment", path, *about).json
+        rows = {row["row"]: row for row in found["rows"] if row["column"] == "+1 (lowzone)"}
+        assert rows["1S-plain fault-base-1"]["recorded"] == base
+        assert rows["1S-plain fault-huge-1"]["recorded"] == huge
 
 
 def test_the_columns_have_their_signs(pagetape: Run) -> None:
@@ -209,24 +243,26 @@ def test_the_columns_have_their_signs(pagetape: Run) -> None:
     assert boost["published_ratio"] == pytest.approx(14263 / 215698)
 
 
-def test_patch_1_acts_where_a_node_has_a_lower_zone(pagetape: Run) -> None:
-    """By less than the model's error: DMA32 is as full as NORMAL under pressure."""
+def test_patch_1_acts_where_a_lower_zone_has_room(pagetape: Run) -> None:
     about = ("--table", "extfrag events < order 9", "--ensemble", "8", "--json")
     found = pagetape("paper", "nofragment", LOWZONE, *about).json
     check_cells(found["rows"])
-    where = {"table": "extfrag events < order 9", "row": "2S-madv"}
-    columns = ("vanilla", "+1 (lowzone)", "+1-4 (boost)")
-    vanilla, lowzone, boost = (cell(found, **where, column=c) for c in columns)
-    assert boost["modelled"] < lowzone["modelled"] < vanilla["modelled"]
-    assert boost["verdict"] == "same sign" and boost["difference"]["high"] < 0
+    where = {"table": "extfrag events < order 9", "row": "1S-plain"}
+    columns = ("vanilla", "+1 (lowzone)", "+1-4 (boost)", "+1-5 (stall)")
+    vanilla, *patches = (cell(found, **where, column=c) for c in columns)
+    modelled = [row["modelled"] for row in (vanilla, *patches)]
+    assert modelled == sorted(modelled, reverse=True)
+    for row in patches:
+        assert row["verdict"] == "same sign" and row["difference"]["high"] < 0
+    assert patches[0]["ratio"]["high"] < 0.5
     assert not any(str(row["modelled"]).startswith(papers.LACKS) for row in found["rows"])
     report = pagetape("report", "extfrag.by_order", LOWZONE, "--json").json["rows"]
-    assert lowzone["recorded"] == sum(row["nr"] for row in report if row["below_pageblock"])
+    assert patches[0]["recorded"] == sum(row["nr"] for row in report if row["below_pageblock"])
 
 
 def test_faults_that_may_try_other_nodes_get_more_huge_pages(pagetape: Run) -> None:
     """The model counts faults, as the recording does; where it misses the recording it says so."""
-    about = ("--table", "percentage of faults huge", "--ensemble", "8", "--json")
+    about = ("--table", "percentage of faults huge", "--ensemble", "4", "--json")
     found = pagetape("paper", "thp-numa", THP2, *about).json
     column = "5.4.0-rc6 + thptweak (local, then spill)"
     row = cell(found, row="huge-5", column=column)
@@ -238,14 +274,14 @@ def test_faults_that_may_try_other_nodes_get_more_huge_pages(pagetape: Run) -> N
 
 
 def test_few_fallbacks_are_no_basis_for_stalls(pagetape: Run) -> None:
-    found = pagetape("paper", "nofragment", PRESSURE, "--table", "stalls", "--json").json
+    found = pagetape("paper", "nofragment", PRESSURE, *ONE, "--table", "stalls", "--json").json
     cells = [r["modelled"] for r in found["rows"] if r["column"] == "stalls"]
     assert len(cells) == 4 and all(re.fullmatch(r"n too small \(\d+\)", c) for c in cells)
     assert cell(found, row="stalls", source=papers.NEVER_PUBLISHED)["modelled"] == 0
 
 
 def test_kswapd_without_a_zone_held_back_is_inert(pagetape: Run) -> None:
-    found = pagetape("paper", "kswapd", PRESSURE, "--table", "by rule", "--json").json
+    found = pagetape("paper", "kswapd", PRESSURE, *ONE, "--table", "by rule", "--json").json
     assert found["rows"] == []
     wakes = cell(found, row="wakes of kcompactd", column="keepawake")
     assert wakes["verdict"] == "inert: no zone held back"
@@ -329,7 +365,8 @@ def test_a_page_has_every_figure(tmp_path: Path, pagetape: Run) -> None:
 
 def test_bad_arguments_are_one_line(tmp_path: Path, small: Path, pagetape: Run) -> None:
     for args, status, words in (
-        (["nofragmnt"], 2, "nofragment"),
+        (["nofragmnt"], 2, "did you mean 'nofragment'"),
+        (["--table", "order"], 2, "need the NAME of a paper"),
         (["nofragment", "--table", "nothing"], 2, "patch 5 parameters"),
         (["nofragment", tmp_path / "absent.tape"], 1, "absent.tape"),
     ):

@@ -44,6 +44,7 @@ static bool is_own(const char *place)
 void undo_begin(void)
 {
 	char place[PATH_MAX];
+	struct stat found;
 
 	snprintf(place, sizeof(place), "%s", root_place);
 	if (geteuid() || (mkdir(place, 0755) && errno != EEXIST) || access(place, W_OK)) {
@@ -55,10 +56,14 @@ void undo_begin(void)
 		die("%s is not a directory of this user alone", place);
 	}
 	snprintf(list_path, sizeof(list_path), "%s/%s%d", place, prefix, getpid());
-	list = open(list_path, O_CREAT | O_EXCL | O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
-		    0600);
-	if (list < 0 || flock(list, LOCK_EX | LOCK_NB))
-		die("%s", list_path);
+	do { /* before it is locked, another load may take it for a killed one's */
+		if (list >= 0)
+			close(list);
+		list = open(list_path, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
+			    0600);
+		if (list < 0 || flock(list, LOCK_EX) || fstat(list, &found))
+			die("%s", list_path);
+	} while (!found.st_nlink);
 }
 
 void undo_add(enum change change, const char *path, const char *before)

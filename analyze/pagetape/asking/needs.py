@@ -156,6 +156,8 @@ def lacking(q: Query, tape: Tape) -> str | None:
         if not any(_has(tape, need) for need in needs):
             source = _NEEDED.get(needs[0]) or _SOURCES[needs[0].partition(".")[0]]
             return _needs(q, tape, source)
+    if q.needs and all(any(tape.num_rows(n) for n in of if n in TABLES) for of in q.needs):
+        return None  # rows of each: what else the report reads is beside them
     listed = {need for needs in q.needs for need in needs}
     read = [table for table in _SOURCES if table in tables(q) - listed]
     without = [t for t in read if tape.num_rows(t) == 0 and not _measured(tape, t)]

@@ -224,7 +224,7 @@ def _value(figure: Figure, found: Mapping[tuple[str, str], float | str]) -> floa
         return how
     value = found[how["report"], how["value"]]
     if isinstance(value, str):
-        return str(how.get("otherwise", value))
+        return str(how.get("otherwise", value)) if value.startswith(NOT_RECORDED) else value
     if "n" in how:
         nr = found[how["report"], how["n"]]
         if isinstance(nr, str):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pagetape import answer, console, did_you_mean, terminal
+from pagetape import answer, console, terminal
 from pagetape.commands import completion, model_options, options
 
 if TYPE_CHECKING:
@@ -70,11 +70,13 @@ def command(
     from pagetape.tapes import output
 
     if name is None:
+        if wanted or out is not None:
+            raise click.UsageError("--table and -o need the NAME of a paper")
         _list(as_json, wide)
         return
     if name not in papers.names():
-        hint = did_you_mean.hint(name, papers.names()) or f": {', '.join(papers.names())}"
-        raise click.UsageError(f"no paper named '{name}'{hint}")
+        there = ", ".join(papers.names())
+        raise click.UsageError(f"no paper named '{name}'; there are {there}")
     paper = _chosen(papers.paper(name), wanted)
     if out is not None:
         output.check_file_free(out, replace=True, mark=MARK, inputs=tapes)

@@ -66,9 +66,8 @@ class Played:
 
     def idle(self, stack: str, policies: Mapping[str, Sequence[str]], base: str) -> str | None:
         """Why no policy of a stack, besides those of the baseline, had a choice in any member."""
-        own = [spec for spec in policies[stack] if spec not in policies[base]]
         found = []
-        for spec in own:
+        for spec in _own(policies[stack], policies[base]):
             lines = [m for m in self.members.get(stack, {}) if m.startswith(f"{_IDLE}{spec} ")]
             if not lines:
                 return None
@@ -107,13 +106,19 @@ def play(paper: Paper, tape: Tape, nr: int, progress: Progress = silent) -> Play
             try:
                 source.engine(run)
                 tasks[name] = Stack(source, "this", run, nr)
-                if reclaim_mode.no_verdict(mode, tape, run.kernel, specs):
+                own = _own(specs, stacks(paper)[paper.about["baseline"]])
+                if reclaim_mode.no_verdict(mode, tape, "auto", own):  # all have the same kernel
                     still.add(name)
             except (OSError, ValueError) as e:
                 errors[name] = isolated.reason(e)
         players.play([*tasks.values()], progress=progress)
     found = {name: members_of(task.table).get("this", {}) for name, task in tasks.items()}
     return Played(found, errors, frozenset(still), replay_span.kind(tape), mode, cpu_ns)
+
+
+def _own(policies: Sequence[str], base: Sequence[str]) -> list[str]:
+    """The policies of a stack that its baseline does not have."""
+    return [spec for spec in policies if spec not in base]
 
 
 def _over(paper: Paper, figure: Figure) -> str:
