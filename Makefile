@@ -111,7 +111,7 @@ mutate: setup		## damaged inputs on every command; MUTATE_COUNT=10000 MUTATE_FIR
 adversary: setup	## try what docs/security.md promises: trust, limits, kills, damaged inputs
 	@cd analyze/tests && ../../$(BIN)/python -m pytest -q test_adversary.py test_archive.py test_locked.py \
 		test_isolated.py test_memory.py test_faults.py test_hostile.py test_output.py
-	@PAGETAPE_LOAD_KILLS=20 $(BIN)/python -m pytest -q analyze/tests/test_load.py -k a_kill_leaves_nothing
+	@PAGETAPE_MATRIX=whole $(BIN)/python -m pytest -q analyze/tests/test_load.py -k a_kill_leaves_nothing
 	@$(BIN)/python analyze/lab/kills.py --count 60
 	@$(MAKE) --no-print-directory mutate
 

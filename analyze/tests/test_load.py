@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import matrix
 import pytest
 
 from pagetape.commands.load import PROGRAM
@@ -25,7 +26,7 @@ from pagetape.schemas.tape import Tape
 Run = Callable[..., Any]
 
 LOADS = ("fioscale", "simoop", "kbuild", "extfrag", "reserve", "seek")
-KILLS = int(os.environ.get("PAGETAPE_LOAD_KILLS", "1"))  # of each load; 20 take 8 minutes
+KILLS = matrix.number(1, 20)  # of each load; 20 take 5 minutes
 POOL = Path("/proc/sys/vm/nr_hugepages")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -354,44 +355,34 @@ def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
 
 
-def _huge_faults() -> int:
-    return int(re.findall(r"^thp_fault_alloc (\d+)", Path("/proc/vmstat").read_text(), re.M)[0])
+def record(tape: Path, events: str, load: list[str]) -> list[dict[str, Any]]:
+    """Record a load; its summary of the latencies."""
+    recorder = [sys.executable, "-m", "pagetape", "record", "--events", events, "-o", str(tape)]
+    done = subprocess.run([*recorder, "--", *load], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows: list[dict[str, Any]] = json.loads(done.stdout)["latency"]
+    return rows
 
 
-def test_huge_samples_are_the_huge_faults_of_the_kernel(tmp_path: Path) -> None:
-    """Others may fault huge pages meanwhile: one of the runs has to be alone."""
+@needs_root
+def test_huge_samples_are_the_huge_pages_of_the_load(tmp_path: Path, pagetape: Run) -> None:
     if "[never]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text():
         pytest.skip("the kernel gives no huge pages")
-    tries = []
-    for _ in range(20):
-        before = _huge_faults()
-        found = loaded("fioscale", tmp_path, seconds=2)
-        rows = [row for row in found["latency"] if row["name"] == "fault"]
-        sampled = sum(row["nr"] for row in rows if row["page_order"] == 9)
-        tries.append((sampled, _huge_faults() - before))
-        if sampled and abs(tries[-1][1] / sampled - 1) <= 0.01:
-            return
-    raise AssertionError(f"sampled, and counted by the kernel: {tries}")
+    tape = tmp_path / "t.tape"
+    rows = record(tape, "page", words("fioscale", tmp_path, "--json"))
+    sampled = sum(row["nr"] for row in rows if (row["name"], row["page_order"]) == ("fault", 9))
+    pids = "SELECT pid FROM task WHERE comm IN ('fault', 'unmap')"  # one process, at its work
+    asked = (
+        f"SELECT count(*) nr FROM event WHERE kind = 'alloc' AND page_order = 9 AND pid IN ({pids})"
+    )
+    (found,) = pagetape("sql", tape, asked, "--json").json["rows"]
+    assert sampled > 0 and found["nr"] == pytest.approx(sampled, rel=0.01)
 
 
 def test_samples_become_a_table_and_a_report(tmp_path: Path, pagetape: Run) -> None:
     tape = tmp_path / "t.tape"
-    command = [
-        sys.executable,
-        "-m",
-        "pagetape",
-        "record",
-        "--events",
-        "proc",
-        "-o",
-        str(tape),
-        "--",
-    ]
-    done = subprocess.run(
-        [*command, *words("simoop", tmp_path, "--json", memory=16)], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    summary = {row["name"]: row for row in json.loads(done.stdout)["latency"]}
+    load = words("simoop", tmp_path, "--json", memory=16)
+    summary = {row["name"]: row for row in record(tape, "proc", load)}
     rows = pagetape("report", "load.latency", tape, "--json").json["rows"]
     assert {row["name"] for row in rows} == set(summary) == {"read", "write", "allocation"}
     for row in rows:
