@@ -39,6 +39,8 @@ def check_cells(rows: list[dict[str, Any]]) -> None:
         modelled = isinstance(row["modelled"], int | float)
         assert modelled or (row["low"], row["high"], row["ratio"]) == (None, None, None)
         assert row["low"] is None or row["low"] <= row["modelled"] <= row["high"], row
+        share = "percentage of faults huge" in row["table"] and "printed" not in row["column"]
+        assert not share or row["high"] is None or row["high"] <= 100
         assert row["verdict"] is None or VERDICTS.fullmatch(row["verdict"])
 
 

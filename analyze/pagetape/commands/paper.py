@@ -75,8 +75,7 @@ def command(
         _list(as_json, wide)
         return
     if name not in papers.names():
-        there = ", ".join(papers.names())
-        raise click.UsageError(f"no paper named '{name}'; there are {there}")
+        raise click.UsageError(f"no paper named '{name}'; there are {', '.join(papers.names())}")
     paper = _chosen(papers.paper(name), wanted)
     if out is not None:
         output.check_file_free(out, replace=True, mark=MARK, inputs=tapes)

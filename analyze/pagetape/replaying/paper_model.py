@@ -193,8 +193,10 @@ def _compared(
     metric = how["metric"] if isinstance(how["metric"], str) else how["metric"][0]
     unit = how.get("unit", "events")
     kind = interval.kind_of(played.kind, played.mode)
-    own = interval.interval(metric, unit, values[0], kind)
-    paired = interval.paired(metric, unit, zip(*values, strict=True), played.kind, played.mode)
+    most = 1000 if unit == interval.INDEX else None
+    own = interval.interval(metric, unit, values[0], kind, most)
+    pairs = zip(*values, strict=True)
+    paired = interval.paired(metric, unit, pairs, played.kind, played.mode, most)
     ratio = interval.paired_ratio(metric, *values, played.kind)
     scale = how.get("scale", 1) / (played.cpu_ns or 1) ** (1 if how.get("share") else 0)
     if figure.form == "value":
