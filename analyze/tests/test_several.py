@@ -108,7 +108,7 @@ def test_a_tape_of_the_wrong_kind_beside_others_has_a_line(
     assert f"{four[0]}: model.counters needs a replay" in one["note"]
     none = pagetape("report", "model.counters", four[0], empty)
     assert (none.status, none.err.count("\n")) == (1, 1)
-    assert str(four[0]) in none.err and str(empty) in none.err
+    assert str(four[0]) in none.err and none.err.endswith(" -o run.tape (and 1 more)\n")
 
 
 def test_help_says_that_a_report_takes_tapes_or_an_archive(pagetape: Run) -> None:

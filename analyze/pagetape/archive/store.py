@@ -37,6 +37,7 @@ _MOST = 5_000_000_000  # bytes of an object that is put with a condition
 _CHUNK = 1 << 20
 _TRIES = 5  # of a request that its server, or the way to it, failed
 _WAIT_S = 0.2  # before the second try; doubled for each further one
+_METADATA = "http://169.254.169.254/"  # asked for keys by a client that has none
 _FINAL = (errno.ENOENT, errno.ENXIO, errno.EACCES)  # another try finds the same
 
 T = TypeVar("T")
@@ -79,6 +80,13 @@ def is_archive(text: str) -> bool:
     """Whether a word is the place of an archive: a URL, or a directory with tapes as objects, or
     with Parquet files, which open_store() refuses."""
     return is_url(text) or (Path(text) / names.TAPES).is_dir() or _is_parquet(Path(text))
+
+
+def split(url: str) -> tuple[str, str | None]:
+    """The archive of a URL, and the name of a tape in it, if the URL has one."""
+    place, found, name = url.rpartition(f"/{names.TAPES}/")
+    known = names.parse(name := f"{names.TAPES}/{name}") if found else None
+    return (place, name) if known else (url, None)
 
 
 def open_store(url: str | Path, *, create: bool = False) -> Store:
@@ -148,6 +156,8 @@ def _error(place: str, error: BaseException) -> StoreError:
         return StoreError(errno.ENXIO, f"{place}: no such bucket")
     if isinstance(error, FileNotFoundError):
         return StoreError(errno.ENOENT, f"{place}: no such object")
+    if _METADATA in text or "must be specified" in text:
+        text = f"no keys in the environment (AWS_ACCESS_KEY_ID and the like: docs/fleet.md): {text}"
     kinds = obstore.exceptions
     final = (
         kinds.PermissionDeniedError,

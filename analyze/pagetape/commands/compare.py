@@ -10,11 +10,11 @@ from pagetape.commands import completion, model_options, options
 
 
 @click.command("compare")
-@click.argument("base", metavar="BASE.tape", type=options.PATH, shell_complete=completion.tapes)
+@click.argument("base", metavar="BASE.tape", type=options.TAPE, shell_complete=completion.tapes)
 @click.argument(
     "others",
     metavar="OTHER.tape...",
-    type=options.PATH,
+    type=options.TAPE,
     nargs=-1,
     required=True,
     shell_complete=completion.tapes,

@@ -168,7 +168,7 @@ def _made(
 
 
 @click.command("import")
-@click.argument("dat", metavar="FILE|DIR|T.tape", type=options.PATH)
+@click.argument("dat", metavar="FILE|DIR|T.tape", type=options.TAPE)
 @options.output("T.tape", "Output tape.", required=True)
 @click.option(
     "--proc",

@@ -129,23 +129,41 @@ class Archive(str):
 
 
 class _Source(click.ParamType[Path | Archive]):
-    """A tape, or an archive of tapes."""
+    """A tape, or an archive of tapes, unless only tapes will do."""
 
     name = "path"
+
+    def __init__(self, *, tape: bool = False) -> None:
+        self._tape = tape
 
     def convert(
         self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None
     ) -> Path | Archive:
-        return value if isinstance(value, Path | Archive) else source(str(value))
+        found = value if isinstance(value, Path | Archive) else source(str(value))
+        if self._tape and isinstance(found, Archive):
+            step = f"pagetape sql {found} 'SELECT object FROM fleet_tape'"
+            why = f"an archive; this command takes tapes of it, as {found}/OBJECT"
+            raise click.UsageError(f"{found}: {why}: {step}")
+        return found
 
 
 def source(text: str) -> Path | Archive:
-    """The tape or the archive that a word names."""
+    """The tape or the archive that a word names; of a tape in a bucket, a copy."""
     if Path(text).is_file():  # a tape: no need of what archives need
         return Path(text)
     from pagetape.archive import store
 
-    return Archive(text) if store.is_archive(text) else Path(text)
+    if not store.is_archive(text):
+        return Path(text)
+    ctx = click.get_current_context()
+    url, name = store.split(text)
+    if name is None or ctx.resilient_parsing:
+        return Archive(text)
+    from pagetape.indexing.copies import Copies
+
+    copies = Copies(store.open_store(url))
+    ctx.call_on_close(copies.close)
+    return copies.of(name)
 
 
 def archive_of(sources: Sequence[Path | Archive]) -> Archive | None:
@@ -156,15 +174,8 @@ def archive_of(sources: Sequence[Path | Archive]) -> Archive | None:
     return found[0] if found else None
 
 
-tape = click.argument("tape", metavar="T.tape", type=PATH, shell_complete=completion.tapes)
-tapes = click.argument(
-    "tapes",
-    metavar="T.tape...",
-    type=PATH,
-    nargs=-1,
-    required=True,
-    shell_complete=completion.tapes,
-)
+TAPE = _Source(tape=True)
+tape = click.argument("tape", metavar="T.tape", type=TAPE, shell_complete=completion.tapes)
 sources = click.argument(
     "tapes",
     metavar="T.tape...|URL",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command("paper")
 @click.argument("name", metavar="[NAME]", required=False)
 @click.argument(
-    "tapes", metavar="[T.tape...]", type=options.PATH, nargs=-1, shell_complete=completion.tapes
+    "tapes", metavar="[T.tape...]", type=options.TAPE, nargs=-1, shell_complete=completion.tapes
 )
 @click.option(
     "--table",

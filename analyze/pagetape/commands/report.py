@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -80,8 +80,8 @@ class _Asked(NamedTuple):
         return _Found(found, [*part.said, *filter(None, [note])], tables)
 
     def of_each(self, tapes: Sequence[Tape]) -> _Found:
-        """The answers about several tapes, with a column that names the tape of a row. A tape of
-        the wrong kind for the report has a line, unless no tape has a row."""
+        """The answers about several tapes, with a column that names the tape of a row. Tapes of
+        the wrong kind for the report have a line, unless no tape has a row."""
         import pyarrow as pa
 
         from pagetape.asking.database import labels
@@ -89,30 +89,30 @@ class _Asked(NamedTuple):
         alone = self._replace(wanted=self.wanted._replace(sort=None))
         rows: list[tuple[Any, ...]] = []
         said: dict[str, list[str]] = {}  # lines, with the tapes that they are about
-        tables, wrong = [], []
+        wrong: dict[str, list[str]] = {}  # reasons, by what they are without the path
+        tables = []
         for label, tape in zip(labels(tapes), tapes, strict=True):
             try:
                 found = alone.of([tape])
             except click.UsageError:
                 raise
             except click.ClickException as e:
-                wrong.append(e.message)
+                wrong.setdefault(e.message.replace(str(tape.path), ""), []).append(e.message)
                 continue
             rows += [(label, *row) for row in found.answer.rows]
             for line in found.said:
                 said.setdefault(line, []).append(label)
             names = pa.array([label] * len(found.answer.rows), pa.utf8())
             tables += [table.add_column(0, "tape", names) for table in found.tables]
-        if len(wrong) == len(tapes):
-            raise click.ClickException("; ".join(wrong))
-        lines = [
-            line if len(of) == len(tapes) else f"{', '.join(of)}: {line}"
-            for line, of in said.items()
-        ]
+        more = " (and {} more)"
+        reasons = [of[0] + more.format(len(of) - 1) * (len(of) > 1) for of in wrong.values()]
+        if sum(map(len, wrong.values())) == len(tapes):
+            raise click.ClickException("; ".join(reasons))
+        lines = _about(said, len(tapes))
         columns = ["tape", *(column.name for column in self.q.columns)]
         types = ["VARCHAR", *(column.type for column in self.q.columns)]
         every = answer.Answer(columns, types, rows)
-        return _Found(archive_report.in_order(every, self.wanted.sort), [*lines, *wrong], tables)
+        return _Found(archive_report.in_order(every, self.wanted.sort), [*lines, *reasons], tables)
 
 
 def _run(asked: _Asked, paths: Sequence[Path], form: _Form, about: dict[str, Any]) -> None:
@@ -257,16 +257,23 @@ def _why_empty(q: query.Query, tapes: Sequence[Tape], part: filters.Part) -> str
 
 
 def _of_each(tapes: Sequence[Tape], lines: Callable[[Tape], list[str]]) -> list[str]:
-    """The lines about the tapes; of several tapes, each with its name."""
+    """The lines about the tapes; of several tapes, with their names."""
     from pagetape.asking.database import labels
 
-    if len(tapes) == 1:
-        return lines(tapes[0])
-    return [
-        f"{label}: {line}"
-        for label, tape in zip(labels(tapes), tapes, strict=True)
-        for line in lines(tape)
-    ]
+    said: dict[str, list[str]] = {}
+    for label, tape in zip(labels(tapes), tapes, strict=True):
+        for line in lines(tape):
+            said.setdefault(line, []).append(label)
+    return _about(said, len(tapes))
+
+
+def _about(said: Mapping[str, Sequence[str]], tapes: int) -> list[str]:
+    """Lines, with the names of the tapes that each is about unless it is about all."""
+    found = []
+    for line, of in said.items():
+        names = ", ".join(of[:3]) + (f" and {len(of) - 3} more" if len(of) > 3 else "")
+        found.append(line if len(of) == tapes else f"{names}: {line}")
+    return found
 
 
 def _paragraphs(doc: str) -> str:
@@ -303,7 +310,7 @@ def _command(q: query.Query) -> click.Command:
             raise click.UsageError("--by tells cohorts of an archive apart; tapes have none")
         if q.name.startswith(query.FLEET):
             step = "pagetape archive T.tape... URL, then pagetape compact URL, make one"
-            raise click.UsageError(f"{q.name} is about an archive, not about tapes: {step}")
+            raise click.UsageError(f"{tapes[0]}: {q.name} is about an archive, not tapes: {step}")
         given |= {name: options.moment(name, text) for name, text in times.items()}
         asked = _Asked(q, values, filters.Filters(**given), form.arrow is not None)
         _run(asked, [Path(tape) for tape in tapes], form, {})

@@ -117,10 +117,11 @@ def command(
         raise click.UsageError("no tape given")
     if len(statements) > 1:
         raise TapeError(2, f"{statements[0]}: no such tape")
-    url = options.archive_of([options.source(path) for path in paths])
+    sources = [options.source(path) for path in paths]
+    url = options.archive_of(sources)
     if url is None:
         choice.refuse()
-    tapes = [] if url else [Tape(Path(path)) for path in paths]
+    tapes = [] if url else [Tape(Path(one)) for one in sources]
     prompt = not statements and sys.stdin.isatty()
     sql = statements[0] if statements else "" if prompt else sys.stdin.read()
     with ExitStack() as stack:

@@ -42,6 +42,12 @@ class Copies:
         self._trim()
         return found
 
+    def of(self, name: str) -> Path:
+        """The file of the object of that name; raises StoreError."""
+        if (found := self._store.head(name)) is None:
+            raise StoreError(errno.ENOENT, f"{self._store.where(name)}: no such object")
+        return self.paths([found])[0]
+
     def _path(self, one: Object) -> Path:
         if self._store.root is not None:
             path = self._store.root / one.name
