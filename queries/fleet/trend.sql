@@ -51,7 +51,7 @@ SELECT
     round(quantile_cont(total / hours, 0.5), 6) AS p50,
     round(quantile_cont(total / hours, 0.9), 6) AS p90,
     round(quantile_cont(total / hours, 0.99), 6) AS p99,
-    round(
+    0 + round(
         100 * (sum(total) / sum(hours)) / nullif(first(sum(total) / sum(hours)) OVER (PARTITION BY metric ORDER BY date), 0) - 100,
         1
     ) AS change_percent

@@ -70,7 +70,7 @@ def _mark_late(store: Store, of: str, today: date) -> None:
 def mark_late(store: Store, of: str) -> None:
     """Say that a tape of a day is about to be put, if that day is over."""
     today = datetime.now(UTC).date()
-    if of != names.UNKNOWN and date.fromisoformat(of) + _ON_TIME < today:
+    if of != names.UNKNOWN and date.fromisoformat(of) < today - _ON_TIME:
         _mark_late(store, of, today)
 
 

@@ -50,6 +50,16 @@ def with_column(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
     return rows.append_column(name, values) if at < 0 else rows.set_column(at, name, values)
 
 
+def check(stored: pa.Schema, name: str) -> None:
+    """Raise pa.ArrowTypeError for a stored column that had another type when it was written."""
+    known = tables()[name]
+    for field in stored:
+        its = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if field.name in known.names and its != known.field(field.name).type:
+            why = f"its column {field.name} is {its}, not {known.field(field.name).type}"
+            raise pa.ArrowTypeError(why)
+
+
 def fitted(rows: pa.Table, name: str) -> pa.Table:
     """Stored rows with the columns of this pagetape: those of an older one have nulls."""
     schema = tables()[name]

@@ -100,18 +100,18 @@ def due(store: Store, shard: str | None = None) -> tuple[list[str], int]:
             at = max(
                 datetime.fromisoformat(listed[one]) for one in ("", shard or "") if one in listed
             )
-        except ValueError:  # never, or damaged
+            end = datetime.fromisoformat(day).replace(tzinfo=UTC) + timedelta(days=1)
+            since = datetime.fromisoformat(touched.get(day, "0001-01-02")).replace(tzinfo=UTC)
+            return since + _SLACK >= at - _SLACK or now - end >= 2 * (at - end)
+        except (ValueError, OverflowError):  # never, or damaged
             return True
-        end = datetime.fromisoformat(day).replace(tzinfo=UTC) + timedelta(days=1)
-        since = datetime.fromisoformat(touched.get(day, "0001-01-02")).replace(tzinfo=UTC)
-        return since + _SLACK >= at - _SLACK or now - end >= 2 * (at - end)
 
     found = [day for day in days if may_differ(day)]
     return found, len(days) - len(found)
 
 
 def _is_over(day: str, now: datetime) -> bool:
-    return day != names.UNKNOWN and datetime.fromisoformat(f"{day}T00:00Z") + _OPEN <= now
+    return day != names.UNKNOWN and datetime.fromisoformat(f"{day}T00:00Z") <= now - _OPEN
 
 
 @dataclass
@@ -256,7 +256,9 @@ class _Day:
     def _read(self, segment: Segment, table: str, columns: list[str] | None = None) -> pa.Table:
         name = manifest.data_name(self._date, segment.identity, table)
         try:
-            return pq.read_table(pa.BufferReader(self._store.get(name)), columns=columns)
+            rows = pq.read_table(pa.BufferReader(self._store.get(name)), columns=columns)
+            archived.check(rows.schema, table)
+            return rows
         except pa.ArrowException as e:
             again = f"pagetape compact {self._store.url} --date {self._date} --rebuild"
             raise StoreError(errno.EBADMSG, f"{self._store.where(name)}: damaged; {again}") from e

@@ -186,4 +186,5 @@ def _dataset(name: str, files: Iterable[tuple[int, Path]]) -> ds.Dataset:
     ]
     for fragment in fragments:
         fragment.ensure_complete_metadata()
+        archived.check(fragment.physical_schema, name)
     return ds.FileSystemDataset(fragments, schema, parquet, disk)

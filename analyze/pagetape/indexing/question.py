@@ -308,15 +308,13 @@ class Fleet:
         step = f"pagetape compact {self.store.url}"
         if known is None:
             return [f"the index was not compared with the archive's list of tapes: {step}"]
-        new, gone = known
         lines = []
-        if new:
-            are = "is" if new == 1 else "are"
-            lines.append(f"{amount(new, 'tape')} {are} not in the index yet; {step}")
-        if gone:
-            are = "is" if gone == 1 else "are"
-            of = f"{amount(gone, 'tape')} of the index"
-            lines.append(f"{of} {are} no longer in the archive; {step}")
+        if not (self.index.tapes or known[0]):
+            lines.append(f"{self.store.url}: no tapes there; pagetape ship DIR {self.store.url}")
+        what = ("not in the index yet", "in the index and no longer in the archive")
+        for nr, where in zip(known, what, strict=True):
+            if nr:
+                lines.append(f"{amount(nr, 'tape')} {'is' if nr == 1 else 'are'} {where}; {step}")
         return lines
 
     # ---- tapes

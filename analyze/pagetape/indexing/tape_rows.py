@@ -92,13 +92,14 @@ def _span(tape: Tape) -> tuple[int, int] | None:
     return (min(moments), max(moments)) if moments else None
 
 
-def _began(facts: dict[str, Any]) -> datetime | None:
-    """The begin in UTC; DuckDB's TIMESTAMP has no zone."""
+def _times(facts: dict[str, Any], seconds: float) -> tuple[datetime | None, datetime | None]:
+    """Begin and end in UTC; DuckDB's TIMESTAMP has no zone."""
     try:
         at = datetime.fromisoformat(str(facts.get("recorded_at")))
-    except ValueError:
-        return None
-    return (at.astimezone(UTC) if at.tzinfo else at).replace(tzinfo=None)
+        began = (at.astimezone(UTC) if at.tzinfo else at).replace(tzinfo=None)
+        return began, began + timedelta(seconds=seconds)
+    except (ValueError, OverflowError):
+        return None, None
 
 
 def _memory(tape: Tape) -> float | None:
@@ -135,8 +136,9 @@ def place(named: Named, size: int, etag: str | None) -> dict[str, Any]:
 def index(tape: Tape) -> dict[str, Any]:
     """The row of the index, without the number of the tape and without place()."""
     facts, about = tape.facts, info.summary(tape)
-    span, began = _span(tape), _began(facts)
+    span = _span(tape)
     seconds = (span[1] - span[0]) / 1e9 if span else 0.0
+    began, ended = _times(facts, seconds)
     counted = sum(row["events"] for row in tape.rows("event_count"))
     return {
         "machine": names.machine(facts),
@@ -157,7 +159,7 @@ def index(tape: Tape) -> dict[str, Any]:
         "boot": _hashed(facts.get("boot_id")),
         "sysctls": json.dumps(facts.get("sysctls") or {}, sort_keys=True),
         "began": began,
-        "ended": began and began + timedelta(seconds=seconds),
+        "ended": ended,
         "hours": seconds / 3600,
         "lost": about["lost"],
         "events": about["stored"] or tape.num_rows("event") + counted,
