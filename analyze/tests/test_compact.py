@@ -360,6 +360,20 @@ def test_a_day_that_is_not_over_is_always_due(
     assert not manifest.latest(store, DAY).listed
 
 
+def test_a_clock_far_ahead_and_foreign_marks_stop_no_compactor(
+    tapes: list[Path], tmp_path: Path, pagetape: Run
+) -> None:
+    store = archives.archived(tmp_path / "fleet", tapes[:1])
+    last = made(tmp_path, "ahead", "9999-12-31T23:59:59", 60)
+    assert put.put(last, store, Policy()).put == "made"
+    for mark in ("soon", "9999-12-31"):
+        store.put_new(f"late/v1/{mark}/date={DAY}", b"")
+    for _ in range(2):
+        assert pagetape("compact", store.root).status == 0
+    days = pagetape("report", "fleet.coverage", store.root, "--json").json["rows"]
+    assert [(row["date"], row["tapes"]) for row in days] == [(DAY, 1), ("9999-12-31", 1)]
+
+
 def test_the_command_says_what_it_did(tapes: list[Path], tmp_path: Path, pagetape: Run) -> None:
     store = archives.archived(tmp_path / "fleet", tapes)
     store.put_new(f"v1/date={DAY}/shard=ab/ab{'0' * 30}.tape", b"PK\3\4 torn")

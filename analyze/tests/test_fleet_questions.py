@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Questions over an archive: every answer equals sums over the tapes themselves."""
 
+import json
 import math
+import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import archives
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from archives import S, allocs, fallbacks, made
 
 from pagetape.archive import names
 from pagetape.archive.store import Store
-from pagetape.asking import query
+from pagetape.asking import archived, query
 from pagetape.indexing import host_rows
 from pagetape.indexing.compact import Compactor, dates
 from pagetape.schemas.tape import Tape, Writer
@@ -142,6 +146,45 @@ def test_rows_by_host_answer_as_rows_by_tape_do(
             rows.sort(key=lambda row: repr([row[k] for k in row if not isinstance(row[k], float)]))
         assert found["rows"] == [pytest.approx(row) for row in expected["rows"]], some
         assert found["fleet"] == pytest.approx(expected["fleet"])
+
+
+def as_before(store: Store, root: Path, **columns: Any) -> Path:
+    """A copy of an archive whose index is that of the builds before rows by host: no such rows, no
+    column `tapes`, no days that were listed. `columns`: other values of the index."""
+    shutil.copytree(store.root or Path(), root)
+    for path in root.glob("index/v1/manifest/*/*.json"):
+        known = json.loads(path.read_text())
+        del known["listed"]
+        for part in known["segments"]:
+            part["files"] = {k: v for k, v in part["files"].items() if not k.startswith("hosts_")}
+        path.write_text(json.dumps(known))
+    for path in root.glob("index/v1/data/*/*.hosts_*"):
+        path.unlink()
+    for path in root.glob("index/v1/data/*/*.tape.parquet"):
+        rows = pq.read_table(path).drop_columns(["tapes"])
+        for name, value in columns.items():
+            rows = archived.with_column(rows, name, pa.array([value] * len(rows)))
+        pq.write_table(rows, path)
+    return root
+
+
+def test_an_index_of_before_is_read(tapes: dict[str, Path], tmp_path: Path, pagetape: Run) -> None:
+    """It answers as it did, and gets the rows of today at --rebuild. One whose columns had other
+    types, as of the first builds, is refused with that step."""
+    asked = [["extfrag.by_order"], ["fleet.coverage"], ["loss", "--where", "kernel LIKE '6.12%'"]]
+
+    def answers(root: Path) -> list[Any]:
+        return [pagetape("report", r, root, *some, "--json").json["rows"] for r, *some in asked]
+
+    now = compacted(archives.archived(tmp_path / "now", [tapes["a1"], tapes["b1"]]))
+    expected = answers(now.root or Path())
+    before = as_before(now, tmp_path / "before")
+    assert answers(before) == expected
+    first = as_before(now, tmp_path / "first", recorded=["kmem:mm_page_alloc"])
+    said = pagetape("report", "loss", first)
+    assert (said.status, said.err.count("\n")) == (1, 1) and "--rebuild" in said.err
+    assert pagetape("compact", first, "--rebuild").status == 0
+    assert answers(first) == expected and [*first.glob("index/v1/data/*/*.hosts_*")]
 
 
 def test_hosts_answer_what_is_about_hosts() -> None:

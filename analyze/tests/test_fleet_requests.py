@@ -110,6 +110,23 @@ def test_a_drill_down_fetches_the_named_tapes_only(
     assert not any(name.startswith("v1/") for name in again)
 
 
+def test_a_tape_of_a_bucket_is_a_tape_argument_and_a_whole_archive_is_not(
+    fleet: dict[str, str], server: s3_server.Server, pagetape: Run
+) -> None:
+    name = fleet[f"b {DAYS[0]}"]
+    asked = ("report", "extfrag.by_order", f"{URL}/{name}", "--json")
+    said, names_read = read(server, lambda: pagetape(*asked).json)
+    assert sum(row["nr"] for row in said["rows"]) == 4 and names_read == {name}
+    for command in ("info", "diagnose"):
+        assert pagetape(command, f"{URL}/{name}").status == 0
+        gone = pagetape(command, f"{URL}/{name.replace(DAYS[0], '2026-11-01')}")
+        assert (gone.status, gone.err.count("\n")) == (1, 1) and "no such object" in gone.err
+    for words in ("diagnose", "validate", f"compare {URL}/{name}", "import -o x"):
+        whole = pagetape(*words.split(), URL)
+        assert (whole.status, whole.err.count("\n")) == (2, 1)
+        assert f"{URL}: an archive; this command takes tapes of it" in whole.err
+
+
 def test_a_bucket_that_fails_now_and_then_changes_no_answer(
     server: s3_server.Server, pagetape: Run
 ) -> None:
