@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fleet of many hosts: what questions about it cost, and what its archive holds.
 
-    fleet.py [--hosts N] [--days D] [--tapes N] [--keep DIR] [--only QUESTION]...
-             [--quiet T.tape]... [T.tape]...
+    fleet.py [--hosts N] [--days D] [--tapes N] [--keep DIR] [--quiet T.tape]... [T.tape]...
 
 Makes the index and the aggregates of an archive of N hosts over D days, with N tapes a day from
 each host, out of the rows of real tapes (the demo's, without T.tape): shifted in time, of machines
@@ -11,7 +10,6 @@ of their own, on four kernels. A host has the rows of one real tape and a level,
 tapes have few fallbacks or none. Then it asks the archive, each time in a new process, and computes
 the percentiles of extfrag.by_migratetype again, from the Parquet files and without the views. Exit
 status 1 if one differs. With --keep the archive stays in DIR; one that is there is asked as it is.
-With --only it asks that and some of the other questions.
 
 The second part puts the real tapes, as those of some hosts, into an archive and compacts it: CPU
 and bytes for each tape. `--quiet` names five-minute tapes of a rotation of the event set cheap: the
@@ -22,13 +20,19 @@ same for them, and they are the tapes of a host. The table `scale` multiplies th
 import json
 import os
 import resource
+import shlex
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from datetime import date, timedelta
 from hashlib import blake2b
 from io import BytesIO
+from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
+from statistics import quantiles
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -58,20 +62,16 @@ REAL_HOSTS = {BUSY: 6, QUIET: 40}  # with a real tape each
 PUT, GET, STORED = 0.005, 0.0004, 0.023
 
 PERCENTILES = "percentiles by kernel"  # the question whose answer is computed again
+_BY_TYPE = "extfrag.by_migratetype"
 QUESTIONS = {
-    PERCENTILES: ("extfrag.by_migratetype", "--by", "kernel"),
-    "percentiles by kernel, one day": (
-        "extfrag.by_migratetype",
-        "--by",
-        "kernel",
-        "--since",
-        "{last}",
-    ),
-    "percentiles of one kernel": ("extfrag.by_migratetype", "--where", "kernel LIKE '6.12%'"),
-    "coverage": ("fleet.coverage",),
-    "trend": ("fleet.trend",),
-    "regressions between kernels": ("fleet.regressions",),
-    "outliers": ("fleet.outliers",),
+    PERCENTILES: f"{_BY_TYPE} --by kernel",
+    "percentiles by kernel, one day": f"{_BY_TYPE} --by kernel --since {{last}}",
+    "percentiles by kernel, tapes without losses": f"{_BY_TYPE} --by kernel --where 'lost = 0'",
+    "percentiles of one kernel": f"{_BY_TYPE} --where \"kernel LIKE '6.12%'\"",
+    "coverage": "fleet.coverage",
+    "trend": "fleet.trend",
+    "regressions between kernels": "fleet.regressions",
+    "outliers": "fleet.outliers",
 }
 
 
@@ -96,8 +96,8 @@ def _cpu() -> float:
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
-def compacted(root: Path, tapes: Sequence[Path], kind: str) -> tuple[Store, dict[str, float]]:
-    """An archive of real tapes with its index, and what each tape of that kind costs."""
+def compacted(root: Path, tapes: Sequence[Path], kind: str) -> dict[str, float]:
+    """Make an archive of real tapes with its index; what each tape of that kind costs."""
     store = open_store(root, create=True)
     with TemporaryDirectory(prefix="fleet-") as place:
         real = [*_real(Path(place), tapes, REAL_HOSTS[kind])]
@@ -111,7 +111,7 @@ def compacted(root: Path, tapes: Sequence[Path], kind: str) -> tuple[Store, dict
         made = _cpu() - began
     index = sum(one.size for one in store.list("index/v1/data"))
     nr = len(real)
-    return store, {
+    return {
         f"{kind} tape, bytes": round(size / nr),
         f"{kind} tape, CPU ms to put": round(1000 * put / nr, 1),
         f"{kind} tape, CPU ms to compact": round(1000 * made / nr, 1),
@@ -155,34 +155,36 @@ _TAPES = """
     ORDER BY i
 """
 _CELLS = """
-    SELECT
-        * EXCLUDE (draw, place, of, level)
-        REPLACE (ceil({count} * level * (1 + draw % 7) / 40) AS {count}, number::UINTEGER AS number)
-    FROM (
+    WITH drawn AS MATERIALIZED (  -- which cells, before any cell is joined
         SELECT
-            c.* EXCLUDE (number),
-            i AS number,
+            i::UINTEGER AS tape,
+            t.number,
+            (hash(i, j, '{table}') % t.of)::BIGINT AS place,
             hash(i, j, '{day}') AS draw,
             pow(6, (hash(i // {each}, 'level') % 1000) / 500 - 1) AS level
         FROM range({nr}) AS r (i)
         CROSS JOIN range(3) AS k (j)
         JOIN (SELECT DISTINCT number, of FROM {table}_cell) AS t
             ON t.number = i // {each} % {templates}
-        JOIN {table}_cell AS c ON c.number = t.number AND c.place = hash(i, j, '{table}') % t.of
         WHERE hash(i, j, '{day}', 'busy') % 2 = 0
     )
-    ORDER BY number
+    SELECT
+        c.* EXCLUDE (place, of)
+        REPLACE (ceil({count} * level * (1 + draw % 7) / 40) AS {count}, tape AS number)
+    FROM drawn
+    JOIN {table}_cell AS c USING (number, place)
+    ORDER BY tape
 """
 _CELL = ("alloc_migratetype", "fallback_migratetype", "kind", "below_pageblock")
 _COUNTS = {"extfrag": "events", "event": "events", "reclaim": "runs", "stall": "stalls"}
 
 
-def fleet(root: Path, real: Store, hosts: int, days: int, each: int, size: int) -> None:
-    """The index of many hosts, out of the rows of real tapes."""
+def fleet(root: Path, real: Path, hosts: int, days: int, each: int, size: int) -> None:
+    """The index of many hosts, out of the rows of an archive of real tapes."""
     store, db = open_store(root, create=True), duckdb.connect()
     (root / names.TAPES).mkdir()
     for table in ("tape", *_COUNTS):
-        db.register("found", _rows(real, table))
+        db.register("found", _rows(open_store(real), table))
         name = "template" if table == "tape" else f"{table}_cell"
         over = "OVER ()" if table == "tape" else "OVER (PARTITION BY number)"
         columns = f"row_number() {over} - 1 AS place, count(*) {over} AS of"
@@ -216,13 +218,8 @@ def totals(root: Path) -> dict[str, int]:
     tapes = sum(one.tapes for one in known)
     size = sum(sum(part.files.values()) for one in known for part in one.segments)
     rows = sum(pq.read_metadata(p).num_rows for p in root.glob("index/v1/data/*/*.extfrag.parquet"))
-    found = {
-        "days": len(known),
-        "tapes": tapes,
-        "rows of extfrag": rows,
-        "bytes of the index": size,
-    }
-    return found | {"bytes of the index a tape": round(size / tapes)}
+    found = {"days": len(known), "tapes": tapes, "rows of extfrag": rows}
+    return found | {"bytes of the index": size, "bytes of the index a tape": round(size / tapes)}
 
 
 def _parquet(rows: pa.Table) -> bytes:
@@ -231,11 +228,11 @@ def _parquet(rows: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def asked(root: Path, words: Sequence[str]) -> tuple[dict[str, Any], dict[str, float]]:
+def asked(root: Path, question: str) -> tuple[dict[str, Any], dict[str, float]]:
     """The answer of a report, and what its process took."""
     last = str(max(manifest.generations(open_store(root))))
-    argv = [program.BIN / "pagetape", "report", words[0], root, "--json"]
-    argv += [word.format(last=last) for word in words[1:]]
+    report, *words = shlex.split(question.format(last=last))
+    argv = [program.BIN / "pagetape", "report", report, root, "--json", *words]
     began = time.monotonic()
     with subprocess.Popen(list(map(str, argv)), stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
@@ -253,40 +250,27 @@ def asked(root: Path, words: Sequence[str]) -> tuple[dict[str, Any], dict[str, f
     }
 
 
-def _percentile(ordered: Sequence[float], share: float) -> float:
-    """The percentile of sorted values, between two of them if need be (numpy's default)."""
-    place = share * (len(ordered) - 1)
-    low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
-
-
 def recomputed(root: Path) -> dict[tuple[Any, ...], tuple[float, ...]]:
     """p50, p90 and p99 over hosts of fallbacks per hour, by kernel, types, kind and size: sums of
-    the Parquet files by SQL of this program, percentiles in Python."""
-    db = duckdb.connect()
-    hours: dict[str, dict[str, float]] = {}  # of a kernel, by machine
-    events: dict[tuple[Any, ...], dict[str, int]] = {}
+    the Parquet files by SQL of this program, percentiles of `statistics` (numpy's default)."""
+    db, hours, events = duckdb.connect(), Counter[Any](), Counter[Any]()
     for path in sorted(root.glob("index/v1/data/*/*.tape.parquet")):
         rows = str(path).replace(".tape.", ".extfrag.")
         sql = f"SELECT kernel, machine, sum(hours) FROM '{path}' GROUP BY ALL"
-        for kernel, machine, some in db.execute(sql).fetchall():
-            of = hours.setdefault(kernel, {})
-            of[machine] = of.get(machine, 0.0) + some
+        for *host, some in db.execute(sql).fetchall():
+            hours[tuple(host)] += some
         sql = f"""
             SELECT kernel, machine, {", ".join(_CELL)}, sum(e.events)
             FROM '{rows}' AS e JOIN '{path}' AS t USING (number)
             GROUP BY ALL
         """
-        for kernel, machine, *cell, count in db.execute(sql).fetchall():
-            host = events.setdefault((kernel, *cell), {})
-            host[machine] = host.get(machine, 0) + count
+        for *cell, count in db.execute(sql).fetchall():
+            events[tuple(cell)] += count
     found = {}
-    for kernel, hosts in hours.items():
-        for cell in {key[1:] for key in events}:
-            counts = events.get((kernel, *cell), {})
-            rates = sorted(counts.get(machine, 0) / some for machine, some in hosts.items())
-            found[(kernel, *cell)] = tuple(_percentile(rates, share) for share in (0.5, 0.9, 0.99))
+    for kernel, cell in product({key[0] for key in hours}, {key[2:] for key in events}):
+        rates = [events[(*h, *cell)] / some for h, some in hours.items() if h[0] == kernel]
+        cuts = quantiles(rates, n=100, method="inclusive")
+        found[(kernel, *cell)] = (cuts[49], cuts[89], cuts[98])
     return found
 
 
@@ -303,35 +287,27 @@ def _same(root: Path, answer: dict[str, Any]) -> bool:
     )
 
 
-def scale(costs: dict[str, float], kind: str) -> list[dict[str, Any]]:
+def scale(costs: dict[str, float], kind: str) -> dict[str, Any]:
     """What 100,000 hosts take, with one tape of that kind each five minutes."""
-    a_day = HOSTS * 24 * 60 // MINUTES
-    seconds = 86400
+    a_day, second = HOSTS * 24 * 60 // MINUTES, HOSTS / 60 / MINUTES  # tapes
     tape, index = costs[f"{kind} tape, bytes"], costs[f"{kind} tape, bytes of index and aggregates"]
-    cpu = {
-        step: costs[f"{kind} tape, CPU ms to {step}"] / 1000 * a_day / seconds
-        for step in ("put", "compact")
+    put, compact = (costs[f"{kind} tape, CPU ms to {step}"] / 1000 for step in ("put", "compact"))
+    month = 30 * a_day
+    figures = {
+        "tapes a day": a_day,
+        "tapes (PUT requests) a second": round(second),
+        "bytes a day, TB": round(tape * a_day / 1e12, 2),
+        "bytes a second, MB": round(tape * second / 1e6, 1),
+        "objects in 30 days, million": round(month / 1e6),
+        "bytes of tapes in 30 days, TB": round(tape * month / 1e12, 1),
+        "bytes of the index in 30 days, GB": round(index * month / 1e9, 1),
+        "CPUs to put them": round(put * second, 1),
+        "CPUs to compact them": round(compact * second, 1),
+        "dollars a month, PUT of the tapes": round(month / 1000 * PUT),
+        "dollars a month, GET by the compactors": round(month / 1000 * GET),
+        "dollars a month, storage of 30 days": round(tape * month / 1e9 * STORED),
     }
-    stored = tape * a_day * 30
-    money = {
-        "PUT of the tapes": a_day * 30 / 1000 * PUT,
-        "GET by the compactors": a_day * 30 / 1000 * GET,
-        "storage of 30 days": stored / 1e9 * STORED,
-    }
-    return [
-        {"figure": "tapes a day", "value": a_day},
-        {"figure": "tapes (PUT requests) a second", "value": round(a_day / seconds)},
-        {"figure": "bytes a day, TB", "value": round(tape * a_day / 1e12, 2)},
-        {"figure": "bytes a second, MB", "value": round(tape * a_day / seconds / 1e6, 1)},
-        {"figure": "objects in 30 days, million", "value": round(30 * a_day / 1e6)},
-        {"figure": "bytes of tapes in 30 days, TB", "value": round(stored / 1e12, 1)},
-        {
-            "figure": "bytes of the index in 30 days, GB",
-            "value": round(index * a_day * 30 / 1e9, 1),
-        },
-        *({"figure": f"CPUs to {step} them", "value": round(n, 1)} for step, n in cpu.items()),
-        *({"figure": f"dollars a month, {name}", "value": round(n)} for name, n in money.items()),
-    ]
+    return program.table(("figure", "value"), figures.items())
 
 
 def main() -> int:
@@ -340,25 +316,25 @@ def main() -> int:
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--tapes", type=int, default=24 * 60 // MINUTES)
     parser.add_argument("--keep", type=Path, help="the archive, which stays")
-    parser.add_argument("--only", action="append", choices=[*QUESTIONS][1:], default=[])
     parser.add_argument("--quiet", type=Path, action="append", default=[])
     parser.add_argument("paths", nargs="*", type=Path, metavar="T.tape")
     given = parser.parse_args()
     tapes = given.paths or sorted(DEMO.glob("*.tape"))
     with TemporaryDirectory(prefix="fleet-") as temporary:
-        root = given.keep or Path(temporary) / "fleet"
-        real, costs = compacted(Path(temporary) / "real", tapes, BUSY)
+        root, real = given.keep or Path(temporary) / "fleet", Path(temporary) / "real"
         kind = QUIET if given.quiet else BUSY
-        if given.quiet:
-            costs |= compacted(Path(temporary) / "quiet", given.quiet, QUIET)[1]
-        size = int(costs[f"{kind} tape, bytes"])
-        if not root.exists():
-            fleet(root, real, given.hosts, given.days, given.tapes, size)
+        # What makes archives is another process: a question's memory begins with this one's.
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            costs = pool.submit(compacted, real, tapes, BUSY).result()
+            if given.quiet:
+                quiet = Path(temporary) / "quiet"
+                costs |= pool.submit(compacted, quiet, given.quiet, QUIET).result()
+            size = int(costs[f"{kind} tape, bytes"])
+            if not root.exists():
+                pool.submit(fleet, root, real, given.hosts, given.days, given.tapes, size).result()
         questions, same = [], False
-        some = {PERCENTILES, *given.only} if given.only else {*QUESTIONS}
-        for name in (name for name in QUESTIONS if name in some):
-            words = QUESTIONS[name]
-            answer, took = asked(root, words)
+        for name, question in QUESTIONS.items():
+            answer, took = asked(root, question)
             questions.append({"question": name} | took)
             program.say(f"fleet: {name}: {took}")
             if name == PERCENTILES:

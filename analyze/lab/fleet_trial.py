@@ -38,7 +38,7 @@ from pagetape.schemas.tape import Tape
 
 DEMO = program.ROOT / "analyze/demo"
 POLICY = "nofragment:mode=always"
-_KILLED_AFTER_S = 3.0  # a recorder, from its first event
+_KILLED_AFTER_S = 2.0  # a recorder, from its start
 
 REPORTS = (
     ("extfrag.by_migratetype", "--by", "kernel"),
@@ -62,7 +62,7 @@ def _argv(words: Sequence[object]) -> list[str]:
 def undisturbed(*words: object) -> Command:
     """Run a command to its end."""
     argv, began = _argv(words), time.monotonic()
-    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(argv, check=True, stdout=2)  # a run of sweep that failed has a row
     return Command(str(words[0]), argv, time.monotonic() - began)
 
 
@@ -155,14 +155,8 @@ def trial(
         like = undisturbed(*one[1:])
         files = disturbed(like, other[1:], Path(other[0]), kills, chance)
         whole = _files(Path(one[0]))
-        steps.append(
-            {
-                "step": name,
-                "kills": len(files),
-                "made before": " ".join(map(str, files)),
-                "of": whole,
-            }
-        )
+        before = " ".join(map(str, files))
+        steps.append({"step": name, "kills": len(files), "made before": before, "of": whole})
         program.say(f"fleet_trial: {name}: {len(files)} kills at {files} of {whole} files")
     objects = [sorted(str(p.relative_to(a)) for p in a.rglob("*.tape")) for a in (quiet, hit)]
     found = [answers(archive, Path(f"{archive}.results"), policy) for archive in (quiet, hit)]
@@ -191,14 +185,13 @@ def recorded(tapes: Path, seconds: float, *, killed: bool) -> None:
     """Record this machine into the directory; a killed recorder's tape is imported."""
     path = tapes / ("killed.tape" if killed else "live.tape")
     argv = _argv(("record", "-o", path, "--events", "page", "--duration", seconds))
-    with subprocess.Popen(argv, stderr=subprocess.DEVNULL, start_new_session=True) as child:
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, process_group=0) as child:
         if not killed:
-            if child.wait():
+            child.communicate()
+            if child.returncode:
                 raise subprocess.CalledProcessError(child.returncode, argv)
             return
-        began = time.monotonic()
-        while not path.exists() and time.monotonic() - began < 60:
-            time.sleep(0.1)
+        next(line for line in child.stderr or () if "start snapshot: " in line)
         time.sleep(_KILLED_AFTER_S)
         os.killpg(child.pid, signal.SIGKILL)
         if child.wait() != -signal.SIGKILL:

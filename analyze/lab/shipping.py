@@ -71,7 +71,6 @@ class Reader:
 
     store: Store
     polls: int = 0
-    most: int = 0  # tapes at one look
     wrong: list[str] = field(default_factory=list)
     _seen: dict[str, Object] = field(default_factory=dict)
 
@@ -83,7 +82,6 @@ class Reader:
             self._check(name)
         self._seen = found
         self.polls += 1
-        self.most = max(self.most, len(found))
 
     def _check(self, name: str) -> None:
         with tempfile.TemporaryDirectory() as room:
@@ -97,13 +95,6 @@ class Reader:
 def _started(tapes: Path, url: str) -> subprocess.Popen[str]:
     command = [program.BIN / "pagetape", "ship", str(tapes), url]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
-def _whole_run(tapes: Path, url: str) -> None:
-    with _started(tapes, url) as process:
-        process.communicate()
-        if process.returncode:
-            raise subprocess.CalledProcessError(process.returncode, process.args)
 
 
 def _parts(paths: Sequence[Path]) -> list[Path]:
@@ -146,7 +137,7 @@ def fire(
             lines = draw.randrange(len(list(part.iterdir())))
             killed += _killed(part, url, lines, draw.uniform(0, 0.05))
             program.say(f"shipping: shipper {nr}: {killed} kills")
-        _whole_run(tapes, url)
+        program.run_pagetape("ship", tapes, url)
         return killed
 
     def read() -> None:
