@@ -23,9 +23,10 @@ from pagetape.archive import listing, names, pull, ship
 from pagetape.archive.policy import Policy
 from pagetape.archive.ship import Limits, Shipper
 from pagetape.archive.store import Store, StoreError, open_store
+from pagetape.indexing.compact import Compactor, dates
 from pagetape.recording import service
 from pagetape.recording.tape_dir import TapeDir
-from pagetape.schemas.tape import TapeError
+from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import series
 
 from .test_service import setting
@@ -66,9 +67,10 @@ def server() -> Iterator[s3_server.Server]:
 
 
 def test_shippers_that_are_killed_archive_each_tape_once(
-    made: Path, server: s3_server.Server, monkeypatch: pytest.MonkeyPatch
+    made: Path, server: s3_server.Server, monkeypatch: pytest.MonkeyPatch, pagetape: Run
 ) -> None:
-    """Four shippers, killed three times each, 503 to 5 % of the requests, the server once away."""
+    """Four shippers, killed three times each, 503 to 5 % of the requests, the server once away.
+    The index counts the events of all tapes."""
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
 
@@ -87,6 +89,11 @@ def test_shippers_that_are_killed_archive_each_tape_once(
     for _, one in listing.tapes(store):
         sizes = {path.stat().st_size for path in made.iterdir()}
         assert one.size in sizes
+    for day in dates(store):
+        Compactor(store).run(day)
+    count = "SELECT sum(events)::BIGINT AS nr FROM fleet_event"
+    events = sum(Tape(path).num_rows("event") for path in made.iterdir())
+    assert pagetape("sql", store.url, count, "--json").json["rows"] == [{"nr": events}]
 
 
 def test_a_reader_reports_what_must_not_be(made: Path, tmp_path: Path) -> None:
