@@ -136,48 +136,31 @@ def test_a_shard_fetches_its_own_tapes_only(
     assert pagetape(*asked).json["made"] == 0
 
 
-def test_a_broken_tape_is_a_failed_row(small: Path, tmp_path: Path, pagetape: Run) -> None:
-    """Its index is of the time when it was whole."""
-    fleet(tmp_path / "archive", small, 3)
-    broken = sorted((tmp_path / "archive").rglob("*.tape"))[1]
+def test_tapes_that_cannot_be_played_are_failed_rows(
+    small: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    """The index is of the time when all were whole: one has become random bytes, one has the bytes
+    of another, one is gone."""
+    root = tmp_path / "archive"
+    fleet(root, small, 5)
+    *_, broken, renamed, gone, whole = sorted(root.rglob("*.tape"))
     broken.chmod(0o600)
     broken.write_bytes(os.urandom(broken.stat().st_size))
-    asked = ("sweep", tmp_path / "archive", *ONE, "-o", tmp_path / "out")
+    renamed.chmod(0o600)
+    renamed.write_bytes(whole.read_bytes())
+    gone.unlink()
+    asked = ("sweep", root, *ONE, "-o", tmp_path / "out")
     said = pagetape(*asked, "--json")
     assert said.status == 1
     found = json.loads(said.out)
     assert (found["made"], len(found["runs"])) == (2, 2)
-    assert {one["tape"] for one in found["failed"]} == {
-        str(broken.relative_to(tmp_path / "archive"))
-    }
+    failed = {one["tape"]: one["reason"] for one in found["failed"]}
+    assert failed.keys() == {str(one.relative_to(root)) for one in (broken, renamed, gone)}
+    assert f"has the tape of {whole.name}" in failed[str(renamed.relative_to(root))]
+    assert "no such object" in failed[str(gone.relative_to(root))]
     assert all(row["hosts"] == 2 for row in found["fleet"])
     said = pagetape(*asked)
-    assert said.status == 1 and "1 failed" in said.out and "Traceback" not in said.err
-
-
-def test_a_tape_under_the_name_of_another_has_failed(
-    small: Path, tmp_path: Path, pagetape: Run
-) -> None:
-    fleet(tmp_path / "archive", small, 2)
-    one, other = sorted((tmp_path / "archive").rglob("*.tape"))
-    data = other.read_bytes()
-    one.chmod(0o600)
-    one.write_bytes(data)
-    said = pagetape("sweep", tmp_path / "archive", *ONE, "-o", tmp_path / "out", "--json")
-    (why,) = {row["reason"] for row in json.loads(said.out)["failed"]}
-    assert said.status == 1 and f"has the tape of {other.name}" in why
-
-
-def test_a_tape_that_was_removed_has_failed_and_a_replay_is_no_host(
-    small: Path, tmp_path: Path, pagetape: Run
-) -> None:
-    fleet(tmp_path / "archive", small, 2)
-    gone = sorted((tmp_path / "archive").rglob("*.tape"))[0]
-    gone.unlink()
-    said = pagetape("sweep", tmp_path / "archive", *ONE, "-o", tmp_path / "out", "--json")
-    found = json.loads(said.out)
-    assert (said.status, found["made"], len(found["failed"])) == (1, 1, 1)
-    assert "no such object" in found["failed"][0]["reason"]
+    assert said.status == 1 and "3 failed" in said.out and "Traceback" not in said.err
 
 
 def test_tapes_without_refills_are_not_played(small: Path, tmp_path: Path, pagetape: Run) -> None:
