@@ -213,6 +213,8 @@ static void drain_missed(struct validate *v, struct comparison *c, const struct 
 	else
 		missed(&v->score, &miss);
 	skip_phantoms(v, &c->model, victim, s, c->due->all_lists);
+	if (miss.place != PLACE_PCP && v->run.load.stamps.nr)
+		v->gone[c->pcp->number] += 1 << s->order;
 	drain_as_recorded(v, c->zone, s);
 	c->model.left -= 1 << s->order;
 	repaired(&v->score);
@@ -331,6 +333,7 @@ static void end_comparison(struct validate *v, struct comparison *c, struct drai
 					    c->model.left <= 0,
 			   });
 	found->pages = c->drained;
+	v->gone[c->pcp->number] = min_int(v->gone[c->pcp->number], c->pcp->count);
 	if (!pages || c->drained < pages)
 		found->due = pages;
 }

@@ -23,20 +23,17 @@ void follow_count(struct validate *v, struct pcp *pcp, int count)
 {
 	while (pcp->count > count && take_proved(v, pcp))
 		;
+	v->gone[pcp->number] = pcp->count - count;
 	if (pcp->count == count)
 		prove_pending_misses(&v->score, pcp);
 }
 
-/*
- * The PCP with the pages and limits of a stamp. The model's PCP has `more` pages, which nothing has
- * shown elsewhere so far; its high and the limits of it are as many pages higher.
- */
-static struct pcp recorded_pcp(const struct pcp *pcp, const struct stamp *s, int more)
+/* The PCP with the pages and limits of a stamp. */
+static struct pcp recorded_pcp(const struct pcp *pcp, const struct stamp *s)
 {
 	struct pcp recorded = *pcp;
 
 	recorded.count = s->count;
-	recorded.high -= more;
 	recorded.high_min = s->high_min;
 	recorded.high_max = s->high_max;
 	recorded.batch = s->batch;
@@ -44,23 +41,25 @@ static struct pcp recorded_pcp(const struct pcp *pcp, const struct stamp *s, int
 }
 
 /* The reverse: the model's PCP gets the tuning and the limits of such a one. */
-static void take_over(struct pcp *pcp, const struct pcp *recorded, int more)
+static void take_over(struct pcp *pcp, const struct pcp *recorded)
 {
 	int count = pcp->count;
 
 	*pcp = *recorded;
 	pcp->count = count;
-	pcp->high += more;
-	pcp->high_min += more;
-	pcp->high_max += more;
 }
 
-/* Write the tuning of a PCP that differs from what it was. */
+/*
+ * Write the tuning of a PCP that differs from what it was. A free run holds the pages that are
+ * gone, too: its high is as many pages higher. `gone`: those before.
+ */
 static void emit_change(struct validate *v, const struct pcp *pcp, const struct pcp *before,
-			struct inferred row)
+			int gone, struct inferred row)
 {
-	if (pcp->high != before->high) {
-		row.high = pcp->high;
+	int now = v->gone[pcp->number];
+
+	if (pcp->high + now != before->high + gone) {
+		row.high = pcp->high + now;
 		row.fields |= FIELD_HIGH;
 	}
 	if (pcp->alloc_factor != before->alloc_factor) {
@@ -122,23 +121,22 @@ int follow_refill(struct validate *v, struct pcp *pcp, const struct stamp *s, in
 	const struct zone *zone = &v->m->zones[s->zone];
 	struct inferred row = {0};
 	struct pcp before, recorded;
-	int more, size;
+	int gone = v->gone[pcp->number], size;
 
 	follow_zone(v, s, &row);
 	follow_count(v, pcp, s->count);
-	more = pcp->count - s->count;
 	before = *pcp;
-	recorded = recorded_pcp(pcp, s, more);
+	recorded = recorded_pcp(pcp, s);
 	recorded.free_count = s->free_count;
 	recorded.free_factor = s->free_factor;
 	if (v->m->kernel->pcp_tuning == PCP_AUTO)
 		find_before_refill(v->m, zone, &recorded, s, order);
 	else
 		recorded.high = s->high;
-	take_over(pcp, &recorded, more);
-	emit_change(v, pcp, &before, row);
+	take_over(pcp, &recorded);
+	emit_change(v, pcp, &before, gone, row);
 	size = pcp_refill_size(v->m, zone, &recorded, order);
-	take_over(pcp, &recorded, more);
+	take_over(pcp, &recorded);
 	return size;
 }
 
@@ -187,38 +185,36 @@ int follow_free(struct validate *v, struct pcp *pcp, const struct stamp *s, int 
 	const int count = s->count - (1 << order); /* before the page of the free joins its list */
 	struct inferred row = {.at = at};
 	struct pcp before, recorded;
-	int more;
+	int gone = v->gone[pcp->number];
 
 	follow_zone(v, s, &row);
 	follow_count(v, pcp, count);
-	more = pcp->count - count;
 	before = *pcp;
-	recorded = recorded_pcp(pcp, s, more);
+	recorded = recorded_pcp(pcp, s);
 	if (v->m->kernel->pcp_tuning == PCP_FIXED)
 		recorded.high = s->high;
 	else
 		find_before_free(v->m, zone, &recorded, s, order);
-	take_over(pcp, &recorded, more);
-	emit_change(v, pcp, &before, row);
+	take_over(pcp, &recorded);
+	emit_change(v, pcp, &before, gone, row);
 	return pcp_overflow(v->m, zone, &recorded, order);
 }
 
 int follow_decay(struct validate *v, struct pcp *pcp, const struct stamp *s, uint64_t at)
 {
 	struct pcp recorded, lowered;
-	int more;
 
 	follow_count(v, pcp, s->count);
-	more = pcp->count - s->count;
-	recorded = lowered = recorded_pcp(pcp, s, more);
+	recorded = lowered = recorded_pcp(pcp, s);
 	pcp_decay(v->m, &lowered);
 	if (lowered.high != s->high)
 		emit_tuning(v, pcp,
 			    (struct inferred){.at = at - 1,
 					      .fields = FIELD_HIGH,
-					      .high = high_before_decay(s->high) + more});
+					      .high = high_before_decay(s->high) +
+						      v->gone[pcp->number]});
 	recorded.high = s->high;
-	take_over(pcp, &recorded, more);
+	take_over(pcp, &recorded);
 	return max_int(s->count - s->high, 0);
 }
 

@@ -118,6 +118,9 @@ struct validate {
 	/* [pcp] its high without the effect of below_high and reclaim_active, which are guesses
 	 * until a refill or drain proves them: trust_high() */
 	int *highs;
+	/* [pcp] pages by which the count of its latest stamp was less than the model's, if no event
+	 * has shown since where they are; negative: more */
+	int *gone;
 	struct refusals *refusals; /* [zone] */
 	bool *typed;               /* [pageblock] its guessed type was shown by an event */
 	bool searched_long;        /* that a search was cut short is reported */

@@ -78,6 +78,20 @@ static void emit_there(struct validate *v, const struct window_event *alloc, con
 	emit_early(&v->score, &there);
 }
 
+/*
+ * A page leaves a PCP, and is elsewhere in the model. Returns whether that had more pages than
+ * events put there, so that nothing has shown this one on it.
+ */
+static bool joined_unseen(struct validate *v, const struct pcp *pcp, int order)
+{
+	int *gone = pcp ? &v->gone[pcp->number] : NULL;
+
+	if (!gone || *gone >= 0)
+		return false;
+	*gone += 1 << order;
+	return true;
+}
+
 /* The recorded page is not first on the model's list: take it anyway. */
 static void take_misplaced(struct validate *v, struct window_event *event, struct pcp *pcp,
 			   list_nr list)
@@ -130,6 +144,7 @@ static void take_misplaced(struct validate *v, struct window_event *event, struc
 			emit_captured(v, event->frame, event->order, event->at);
 		} else if (miss.place == PLACE_USED)
 			miss.cause = REPAIR_CAUSE_MISSED_FREE;
+		unknown |= miss.place != PLACE_PCP && joined_unseen(v, pcp, event->order);
 		saw_pcp_page(v, event);
 		no_guess(&v->score, block_head(m, event->frame));
 		force_used(m, event->frame, event->order);
@@ -171,6 +186,7 @@ void predict_alloc(struct validate *v, struct window_event *event)
 	}
 	if (f->state == FRAME_USED && f->order == event->order && f->list == NO_ALLOC) {
 		resolve_pending_miss(&v->score, event->frame, true);
+		joined_unseen(v, pcp, event->order);
 		accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC, EXACT);
 		accuracy_repair(&v->score.accuracy, zone, REPAIR_CAUSE_LATE_ALLOC,
 				1ull << event->order);

@@ -148,6 +148,7 @@ void predict_drain(struct validate *v, struct window_event *first)
 	if (stamp)
 		follow_count(v, pcp, stamp->count);
 	before = *pcp;
+	before.count -= v->gone[pcp->number];
 	drained = compare_drain(v, first, pcp, &due);
 	emit_drain(v, pcp, first, drained.pages);
 	tune_inferred_tick(v, pcp, &before, drained.pages);
@@ -185,6 +186,17 @@ static struct drained predict_worker_drain(struct validate *v,
 	return drained;
 }
 
+/* pcp_decay of the pages that are there. */
+static int decay(const struct validate *v, struct pcp *pcp)
+{
+	int pages;
+
+	pcp->count -= v->gone[pcp->number];
+	pages = pcp_decay(v->m, pcp);
+	pcp->count += v->gone[pcp->number];
+	return pages;
+}
+
 /* The worker lowers the high of a PCP and drains the pages above it. */
 static void predict_decay(struct validate *v, const struct reclaim_event *reclaim_event,
 			  struct pcp *pcp, uint64_t until)
@@ -198,11 +210,11 @@ static void predict_decay(struct validate *v, const struct reclaim_event *reclai
 		.at = reclaim_event->at,
 		.pid = reclaim_event->pid,
 		.pcp = pcp,
-		.count = pcp->count,
+		.count = pcp->count - v->gone[pcp->number],
 		.due =
 			{
 				.pages = stamp ? follow_decay(v, pcp, stamp, reclaim_event->at)
-					       : pcp_decay(m, pcp),
+					       : decay(v, pcp),
 				.piece = m->kernel->decay == DECAY_PIECES ? pcp->batch : INT_MAX,
 				.all_lists = true,
 				.until = until,

@@ -169,11 +169,14 @@ static int commit(struct validate *v, const struct window_event *event, struct z
 		  uint8_t type, int *list)
 {
 	struct pageblock *block = frame_block(v->m, event->frame);
+	struct pcp *pcp = zone_pcp(v->m, zone, event->cpu);
 	uint8_t now = block->migratetype;
 	int pages;
 
 	block->migratetype = type;
+	pcp->count -= v->gone[pcp->number];
 	pages = pcp_commit(v->m, zone, event->frame, event->order, list);
+	pcp->count += v->gone[pcp->number];
 	block->migratetype = now;
 	return pages;
 }

@@ -3,6 +3,7 @@
 #include "predict.h"
 
 #include "model/buddy.h"
+#include "model/min_max.h"
 #include "model/scan_effects.h"
 #include "model/zone.h"
 
@@ -82,6 +83,8 @@ void remove_entry(struct validate *v, frame_nr entry, enum removal why,
 		pcp->free_factor >>= 1;
 	}
 	pcp_remove(m, pcp, entry);
+	if (why != REMOVED_FOR_ALLOC && v->gone[pcp->number] > 0)
+		v->gone[pcp->number] -= min_int(1 << f->order, v->gone[pcp->number]);
 	f->state = FRAME_USED;
 	f->list = removals[why].list;
 	if (f->list == NO_ALLOC)
