@@ -251,16 +251,7 @@ static int start_thread(struct recorder *r, struct error *err)
 	return 0;
 }
 
-/* A spool fills, whatever the writer does: the decoder should run now. */
-static void hurry(void *context)
-{
-	struct recorder *r = context;
-
-	if (atomic_load(&r->decodes))
-		unspool_hurry(&r->unspool, r->thread);
-}
-
-/* The writer's thread looks after the decoder's priority, if it does not wait for the disk. */
+/* The writer's thread looks after the decoder's priority. */
 static void keep_pace(void *context, const struct spool_use *use)
 {
 	struct recorder *r = context;
@@ -385,8 +376,6 @@ static int start_readers(struct recorder *r, struct error *err)
 			.cpu = c->cpu,
 			.stop = r->stop,
 			.flush_ms = r->prompt ? PROMPT_FLUSH_MS : FLUSH_MS,
-			.behind = hurry,
-			.context = r,
 		};
 
 		ret = reader_new(&c->reader, &config, err);

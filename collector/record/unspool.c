@@ -251,14 +251,6 @@ void unspool_keep_pace(struct unspool *u, pthread_t thread, const struct spool_u
 	unspool_wake(u);
 }
 
-void unspool_hurry(struct unspool *u, pthread_t thread)
-{
-	if (atomic_load(&u->urgent) || atomic_exchange(&u->hurried, true))
-		return;
-	set_policy(thread, SCHED_OTHER);
-	unspool_wake(u);
-}
-
 static void miss(struct cursor *c, uint64_t events)
 {
 	bool known = events != UNKNOWN_COUNT && c->missed != UNKNOWN_COUNT;

@@ -110,11 +110,6 @@ void *unspool_run(void *u);
  * than hurry_bytes. Always from the same thread.
  */
 void unspool_keep_pace(struct unspool *u, pthread_t thread, const struct spool_use *use);
-/*
- * A spool is nearly full, and the caller of unspool_keep_pace may wait for the disk: let `thread`
- * take CPU time from the load until unspool_keep_pace finds that it has caught up. From any thread.
- */
-void unspool_hurry(struct unspool *u, pthread_t thread);
 
 /* The load has ended: raise the priority of `thread`. */
 void unspool_urge(struct unspool *u, pthread_t thread);

@@ -105,14 +105,6 @@ static int wait_for_room(struct reader *reader, void **slot)
 	return ret;
 }
 
-static bool is_behind(const struct spool *spool)
-{
-	struct spool_use use = {0};
-
-	spool_add_use(spool, &use);
-	return use.memory > use.memory_size / 4 * 3;
-}
-
 static void set_watermark(struct reader *reader, uint64_t ts, int cpu)
 {
 	ts -= cpu == reader->config.cpu ? own_cpu_slack : other_cpu_slack;
@@ -159,8 +151,6 @@ static int drain(struct reader *reader, bool to_end)
 		spool_push(spool);
 		if (spool_should_store(spool))
 			writer_wake(reader->config.writer);
-		if (reader->config.behind && is_behind(spool))
-			reader->config.behind(reader->config.context);
 		if (!to_end && subbuf_is_newest(before, commit, page_bytes)) {
 			set_watermark(reader, ts, cpu);
 			return 0;

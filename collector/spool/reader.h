@@ -29,12 +29,6 @@ struct reader_config {
 	int cpu;
 	int stop;     /* an eventfd, readable after recording is switched off */
 	int flush_ms; /* how long an event may stay in the ring */
-	/*
-	 * Called by the thread while its spool is three quarters full; NULL: not at all. The writer
-	 * may wait for the disk meanwhile.
-	 */
-	void (*behind)(void *context);
-	void *context;
 };
 
 /* The thread starts at once. */

@@ -378,12 +378,6 @@ TEST(the_decoder_hurries_when_memory_is_half_full)
 		unspool_keep_pace(&u, pthread_self(), &use);
 		check(sched_getscheduler(0) == steps[i].policy);
 	}
-	/* A ring's reader found its spool nearly full, while the thread of keep_pace could not. */
-	unspool_hurry(&u, pthread_self());
-	check(sched_getscheduler(0) == SCHED_OTHER);
-	use = (struct spool_use){.memory = 29, .memory_size = 80};
-	unspool_keep_pace(&u, pthread_self(), &use);
-	check(sched_getscheduler(0) == SCHED_IDLE);
 	unspool_urge(&u, pthread_self());
 	use = (struct spool_use){.memory_size = 80};
 	unspool_keep_pace(&u, pthread_self(), &use);
