@@ -34,6 +34,7 @@ from pagetape.replaying.engine_run import (
 )
 from pagetape.replaying.lock_costs import fitted
 from pagetape.replaying.preference import SCHEMA, chosen, corrected, shares
+from pagetape.replaying.recorded_counts import EVER, RecordedCounts
 from pagetape.replaying.requests import requests
 from pagetape.schemas import TABLES
 from pagetape.schemas.memory_tape import MemoryTape
@@ -287,15 +288,19 @@ NewRows = Writer | MemoryTape  # what takes the rows of a run
 class _Output:
     """The sink of a run: counts the rows, and writes them to the output tape, if any.
 
-    It writes a batch while the engine fills the next one.
+    It writes a batch while the engine fills the next one. `counts` gets the events written.
     """
 
-    def __init__(self, writer: NewRows | None, leave_out: set[str]) -> None:
+    def __init__(
+        self, writer: NewRows | None, leave_out: set[str], counts: RecordedCounts | None
+    ) -> None:
         self._writer = writer
         self._leave_out = leave_out
+        self._counts = counts
         self._pool = ThreadPoolExecutor(1)
         self._writing: Future[None] | None = None
         self.events: Counter[str] = Counter()
+        self.counted: dict[str, pa.Table] = {}  # tables of `counts`, after the run
         self.anomalies: Counter[str] = Counter()
 
     def take(self, name: str, batch: pa.RecordBatch) -> None:
@@ -306,12 +311,18 @@ class _Output:
             self._writing = self._pool.submit(self._write, self._writer, name, batch)
 
     def _write(self, writer: NewRows, name: str, batch: pa.RecordBatch) -> None:
+        if name == "event" and self._counts is not None:
+            self._counts.feed(batch)
+        else:
+            self._count(name, batch)
+        writer.write(name, batch)
+
+    def _count(self, name: str, batch: pa.RecordBatch) -> None:
         if name == "event":
             self.events += counted_kinds(batch)
         elif name == "event_count":
             for row in batch.to_pylist():
                 self.events[row["kind"]] += row["events"]
-        writer.write(name, batch)
 
     def _wait(self) -> None:
         if self._writing is not None:
@@ -329,6 +340,12 @@ class _Output:
         for name, batch in source.copied:
             if name not in self._leave_out:
                 self._writer.write(name, batch)
+        if self._counts is not None:
+            found = self._counts.tables()
+            self.counted = {name: found[name] for name in ("event", "event_count")}
+            for name, rows in self.counted.items():
+                for batch in rows.to_batches():
+                    self._count(name, batch)
         points = [
             {
                 "name": kind.tracepoints[0].partition(":")[2],
@@ -338,8 +355,8 @@ class _Output:
             }
             for kind in TABLES["event"].kinds
         ]
-        for name, rows in (("policy_effect", effects), ("tracepoint", points)):
-            self._writer.write(name, TABLES[name].batch(rows))
+        for name, made in (("policy_effect", effects), ("tracepoint", points)):
+            self._writer.write(name, TABLES[name].batch(made))
 
 
 def _fallback_events(tape: Tape, run: Run, row: str) -> dict[str, str]:
@@ -420,7 +437,8 @@ class Playback:
         self._source = source
         self._run = run
         engine = source.engine(run, events=writer is not None, counted=counted, **(variation or {}))
-        self._output = _Output(writer, _BULKY if counted else set())
+        counts = None if writer is None or counted else RecordedCounts(source.tape, EVER)
+        self._output = _Output(writer, _BULKY if counted else set(), counts)
         tables = source.tables(run, (variation or {}).get("seed", 0))
         self._playing = EngineRun(engine, source.tape, tables, self._output.take)
         self._preference = source.preference(run)
@@ -452,6 +470,12 @@ class Playback:
     def drawn(self) -> dict[str, int]:
         """The changes of a member, by kind."""
         return self._playing.engine.drawn
+
+    @property
+    def counted(self) -> dict[str, pa.Table]:
+        """Of a finished run that wrote all events: their counts, which replace tables of the run's
+        tape in the report metrics."""
+        return self._output.counted
 
     def play(self, progress: Progress) -> dict[str, Any]:
         """Feed the whole tape; the JSON object of `pagetape replay`."""

@@ -61,6 +61,7 @@ class Part:
         self._playback: Playback | None = None
         self.result: dict[str, Any] = {}  # of the finished run
         self.drawn: dict[str, int] = {}
+        self.counted: dict[str, pa.Table] = {}  # Playback.counted
 
     def _started(self) -> Playback:
         if self._playback is None:
@@ -86,6 +87,7 @@ class Part:
     def _finish(self) -> None:
         playback = self._started()  # also of a tape without events
         self.result, self.drawn = playback.finish(), playback.drawn
+        self.counted = playback.counted
         self.close()
         self.task.take(self)
 

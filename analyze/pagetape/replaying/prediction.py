@@ -19,6 +19,7 @@ from pagetape.replaying.ensemble import Members
 from pagetape.replaying.model_error import ModelError, inputs
 from pagetape.replaying.playback import NewTape, Run, Source, is_own, of_replay
 from pagetape.replaying.validation import inferred, preferences
+from pagetape.schemas.memory_tape import TapeWith
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import kernel_rows, origin
 
@@ -114,10 +115,7 @@ class WhatIf(players.Task):
         made = part.whole(tables)
         tape = part.source.tape
         with _named(tape, made.path):
-            counted = part.new is None or part.new.counted
-            found = (
-                comparison.metrics_of_run(made) if counted else comparison.metrics(made, threads=1)
-            )
+            found = comparison.metrics_of_run(TapeWith(made, part.counted))
             error = self._error.table if self._error else model_error.side_by_side(tape, found)
             self.result = with_intervals(part.result, found, error, tables["member"])
 

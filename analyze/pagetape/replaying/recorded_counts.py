@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The counts of a recording's events, made while a run reads them: the report `metrics` needs the
-fallbacks as rows, and of all other events only their numbers.
+"""The counts of a tape's events, made while a run reads or writes them: the report `metrics` needs
+the fallbacks as rows, and of all other events only their numbers.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from pagetape.schemas.tape import Tape
 from pagetape.tapes.machine import recorder_pids
 from pagetape.tapes.overwritten import complete_from
 
-# The tables that replace those of the recording in the report.
+# The tables that replace those of the tape in the report.
 SCHEMAS = {name: TABLES[name].arrow for name in ("event", "event_count", "huge_request")}
 
 _EXTFRAG = pa.scalar(TABLES["event"].column("kind").labels.index("alloc_extfrag"), pa.uint8())
 
 _NEVER = 2**64 - 1
+
+EVER = 0, _NEVER  # a span of time with all events
 
 
 def _played(tape: Tape) -> tuple[int, int]:
@@ -37,10 +39,13 @@ def _played(tape: Tape) -> tuple[int, int]:
 
 
 class RecordedCounts:
-    """Counts of the events in the time span that a replay covers: feed() every batch of `event`."""
+    """Counts of the events of a time span: feed() every batch of `event`.
 
-    def __init__(self, tape: Tape) -> None:
-        self._counts = _replay.RecordedCounts(*_played(tape), recorder_pids(tape))
+    Without a span, of the one that a replay of the tape covers. The recorder is the tape's.
+    """
+
+    def __init__(self, tape: Tape, span: tuple[int, int] | None = None) -> None:
+        self._counts = _replay.RecordedCounts(*(span or _played(tape)), recorder_pids(tape))
         self._fallbacks: list[pa.RecordBatch] = []
 
     def feed(self, batch: pa.RecordBatch) -> None:
