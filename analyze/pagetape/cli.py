@@ -58,6 +58,10 @@ COMMANDS = {
     "install-service": ("install_service", "Install a permanent recorder as a systemd service."),
 }
 
+# Arrow's own pool gives each batch back to the kernel, which clears the pages of the next one. Not
+# for commands that start programs of others, which would inherit the variable.
+_IN_HEAP = {"compare", "diagnose", "html", "replay", "report", "sql", "sweep", "validate"}
+
 
 class Commands(click.Group):
     """The commands of COMMANDS; each is imported when it runs."""
@@ -68,6 +72,8 @@ class Commands(click.Group):
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name in _IN_HEAP:
+            os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
         module, _ = COMMANDS[cmd_name]
         command = import_module(f"pagetape.commands.{module}").command
         assert isinstance(command, click.Command)

@@ -78,6 +78,17 @@ def test_a_replayed_tape_answers_like_a_recorded_one(tapes: dict[str, Path], pag
     assert info["facts"]["replay"]["own"] is True
 
 
+def test_the_answer_has_the_metrics_of_its_tape(
+    tapes: dict[str, Path], tmp_path: Path, pagetape: Run
+) -> None:
+    out, policy = tmp_path / "out.tape", ("--policy", "nofragment:mode=always")
+    found = pagetape("replay", tapes["recorded"], *policy, "-o", out, "--json").json["metrics"]
+    rows = pagetape("report", "metrics", out, "--json").json["rows"]
+    of_tape = {row["metric"]: row["value"] for row in rows}
+    assert {m["metric"]: m["value"] for m in found if m["metric"] in of_tape} == of_tape
+    assert of_tape["allocs"] > 0 and of_tape["refill runs"] > 0
+
+
 def test_a_kernel_that_does_what_the_model_does_leaves_no_error(
     tapes: dict[str, Path], pagetape: Run
 ) -> None:

@@ -11,6 +11,7 @@ from pagetape.replaying import replay_span
 from pagetape.replaying.recorded_counts import RecordedCounts
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
+from pagetape.tapes import played_span
 
 MARK = {"cpu": 1, "pid": 7, "pfn": 4096, "page_order": 4}
 OTHER = {"cpu": 0, "pid": 8, "pfn": 99, "page_order": 0}
@@ -115,7 +116,7 @@ def test_the_events_of_the_view_played_are_counted(
     with Database([found]) as db:
         (row,) = db.ask("SELECT since, until FROM played").objects()
     assert (row["since"], row["until"]) == span
-    counts = RecordedCounts(found)
+    counts = RecordedCounts(found, played_span.of_tape(found))
     counts.feed(TABLES["event"].batch(EVENTS))
     counted = sum(counts.tables()["event_count"]["events"].to_pylist())
     assert counted == sum(span[0] <= row["ts"] <= span[1] for row in EVENTS)

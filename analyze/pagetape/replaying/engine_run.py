@@ -48,7 +48,7 @@ E = TypeVar("E", bound=Engine)
 
 
 # The columns of `event` that no preview reads. Half of a tape's bytes are the times.
-_UNREAD = ("ts", "percpu_refill")
+_UNREAD = ("ts", "percpu_refill", "fallback_order", "fallback_migratetype", "change_ownership")
 
 _FEW = 1 << 20  # rows of event that stay in memory: 40 MB
 _JOINED = 1 << 15  # rows of a batch of these, at least

@@ -34,12 +34,12 @@ from pagetape.replaying.engine_run import (
 )
 from pagetape.replaying.lock_costs import fitted
 from pagetape.replaying.preference import SCHEMA, chosen, corrected, shares
-from pagetape.replaying.recorded_counts import EVER, RecordedCounts
+from pagetape.replaying.recorded_counts import RecordedCounts
 from pagetape.replaying.requests import requests
 from pagetape.schemas import TABLES
 from pagetape.schemas.memory_tape import MemoryTape
 from pagetape.schemas.tape import Tape, Writer
-from pagetape.tapes import cache, fallback_unit, origin, output, zone_events
+from pagetape.tapes import cache, fallback_unit, origin, output, played_span, zone_events
 from pagetape.tapes.loss import counted_kinds
 from pagetape.tapes.machine import recorder_pids, topology
 
@@ -317,11 +317,11 @@ class _Output:
             self._count(name, batch)
         writer.write(name, batch)
 
-    def _count(self, name: str, batch: pa.RecordBatch) -> None:
+    def _count(self, name: str, rows: pa.RecordBatch | pa.Table) -> None:
         if name == "event":
-            self.events += counted_kinds(batch)
+            self.events += counted_kinds(rows)
         elif name == "event_count":
-            for row in batch.to_pylist():
+            for row in rows.to_pylist():
                 self.events[row["kind"]] += row["events"]
 
     def _wait(self) -> None:
@@ -344,8 +344,7 @@ class _Output:
             found = self._counts.tables()
             self.counted = {name: found[name] for name in ("event", "event_count")}
             for name, rows in self.counted.items():
-                for batch in rows.to_batches():
-                    self._count(name, batch)
+                self._count(name, rows)
         points = [
             {
                 "name": kind.tracepoints[0].partition(":")[2],
@@ -437,7 +436,7 @@ class Playback:
         self._source = source
         self._run = run
         engine = source.engine(run, events=writer is not None, counted=counted, **(variation or {}))
-        counts = None if writer is None or counted else RecordedCounts(source.tape, EVER)
+        counts = None if writer is None or counted else RecordedCounts(source.tape, played_span.ALL)
         self._output = _Output(writer, _BULKY if counted else set(), counts)
         tables = source.tables(run, (variation or {}).get("seed", 0))
         self._playing = EngineRun(engine, source.tape, tables, self._output.take)

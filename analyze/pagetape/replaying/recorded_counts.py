@@ -12,40 +12,18 @@ from pagetape import _replay
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 from pagetape.tapes.machine import recorder_pids
-from pagetape.tapes.overwritten import complete_from
 
 # The tables that replace those of the tape in the report.
 SCHEMAS = {name: TABLES[name].arrow for name in ("event", "event_count", "huge_request")}
 
 _EXTFRAG = pa.scalar(TABLES["event"].column("kind").labels.index("alloc_extfrag"), pa.uint8())
 
-_NEVER = 2**64 - 1
-
-EVER = 0, _NEVER  # a span of time with all events
-
-
-def _played(tape: Tape) -> tuple[int, int]:
-    """The times of the view `played`, without a database: a run needs no other question."""
-    rows = tape.rows("snapshot")
-
-    def exact(number: int) -> int | None:
-        found = (row["ts"] for row in rows if row["how"] == "exact" and row["snapshot"] == number)
-        return min(found, default=None)
-
-    if (start := exact(0)) is None:
-        return complete_from(tape) or 0, _NEVER
-    last = max(row["snapshot"] for row in rows)
-    return min(start + 1, _NEVER), (exact(last) if last else None) or _NEVER
-
 
 class RecordedCounts:
-    """Counts of the events of a time span: feed() every batch of `event`.
+    """Counts of the events of a time span: feed() every batch of `event`."""
 
-    Without a span, of the one that a replay of the tape covers. The recorder is the tape's.
-    """
-
-    def __init__(self, tape: Tape, span: tuple[int, int] | None = None) -> None:
-        self._counts = _replay.RecordedCounts(*(span or _played(tape)), recorder_pids(tape))
+    def __init__(self, tape: Tape, span: tuple[int, int]) -> None:
+        self._counts = _replay.RecordedCounts(*span, recorder_pids(tape))
         self._fallbacks: list[pa.RecordBatch] = []
 
     def feed(self, batch: pa.RecordBatch) -> None:

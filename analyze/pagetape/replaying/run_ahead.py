@@ -10,7 +10,7 @@ from pagetape.replaying import preference, recorded_counts, validate_run
 from pagetape.replaying.engine_run import Tables, start_tables
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import cache
+from pagetape.tapes import cache, played_span
 
 _INFERRED = TABLES["inferred"].arrow
 _MADE = {name: TABLES[name].arrow for name in ("block_mix", "recorded_use", "exactness")}
@@ -67,7 +67,7 @@ def run(
         if name in made:
             made[name].append(batch)
 
-    counts = recorded_counts.RecordedCounts(tape)
+    counts = recorded_counts.RecordedCounts(tape, played_span.of_tape(tape))
     begin = validate_run.Begin(tables, counts.feed, judge)
     engine = validate_run.run(tape, row, sink, begin=begin)
     found = {

@@ -59,7 +59,7 @@ def anomaly_kinds(tape: Tape) -> dict[str, int]:
     return dict(kinds)
 
 
-def counted_kinds(batch: pa.RecordBatch) -> Counter[str]:
+def counted_kinds(batch: pa.RecordBatch | pa.Table) -> Counter[str]:
     """Rows by their kind."""
     import pyarrow.compute as pc  # 9 MB, which a recorder saves
 

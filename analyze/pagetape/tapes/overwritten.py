@@ -6,7 +6,6 @@ from typing import Any
 from pagetape.schemas.tape import Tape
 
 # Fewer lost events are a gap like any other: the events of the other CPUs count for more.
-# The view `played` has the same number.
 _MANY = 1000
 
 

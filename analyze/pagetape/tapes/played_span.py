@@ -6,12 +6,11 @@ first, it runs from the time when the events of every CPU are there: the first o
 thousand or more, may be lost.
 """
 
-import pyarrow.compute as pc
-
 from pagetape.schemas.tape import Tape
+from pagetape.tapes.overwritten import complete_from
 
 _EVER = (1 << 64) - 1  # ns
-_MANY = 1000  # events lost, also if their number is unknown
+ALL = 0, _EVER
 
 
 def of_tape(tape: Tape) -> tuple[int, int]:
@@ -23,7 +22,4 @@ def of_tape(tape: Tape) -> tuple[int, int]:
         last = max(s["snapshot"] for s in snapshots)
         ends = [s["ts"] for s in exact if 0 < s["snapshot"] == last]
         return min(*starts, _EVER), min(ends, default=_EVER)
-    gaps = tape.table("lost")
-    many = pc.greater_equal(pc.fill_null(gaps["events"], _MANY), _MANY)
-    first = gaps.filter(pc.and_(pc.is_null(gaps["from_ts"]), many))
-    return pc.max(first["to_ts"]).as_py() or 0, _EVER
+    return complete_from(tape) or 0, _EVER
