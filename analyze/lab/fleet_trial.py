@@ -108,10 +108,11 @@ def disturbed(
     were at each kill."""
     found: list[int] = []
     while len(found) < kills:
-        alone = words[0] == "sweep" and len(found) % 2 == 1
+        alone, began = words[0] == "sweep" and len(found) % 2 == 1, time.monotonic()
         if _killed(like, words, chance, worker=alone):
             found.append(_files(made))
-        else:
+        else:  # it may be faster than the first, whose work is in the cache
+            like = like._replace(seconds=min(like.seconds, time.monotonic() - began))
             shutil.rmtree(made, ignore_errors=True)
     undisturbed(*words)
     return found
