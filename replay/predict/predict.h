@@ -26,6 +26,7 @@
 #include "failed_requests.h"
 #include "validate.h"
 #include "model/fallback.h"
+#include "model/min_max.h"
 #include "model/policy_stack.h"
 #include "score/score.h"
 #include "tape/node_preference.h"
@@ -148,6 +149,12 @@ static inline bool is_taking(const struct window_event *event)
 {
 	return event->kind == EVENT_KIND_ALLOC_ZONE_LOCKED ||
 	       event->kind == EVENT_KIND_ALLOC_EXTFRAG;
+}
+
+/* validate.gone, at most the pages that the model has. */
+static inline int pages_gone(const struct validate *v, const struct pcp *pcp)
+{
+	return min_int(v->gone[pcp->number], pcp->count);
 }
 
 static inline uint64_t pfn_or_none(const struct model *m, frame_nr frame)

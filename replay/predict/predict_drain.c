@@ -148,7 +148,7 @@ void predict_drain(struct validate *v, struct window_event *first)
 	if (stamp)
 		follow_count(v, pcp, stamp->count);
 	before = *pcp;
-	before.count -= v->gone[pcp->number];
+	before.count -= pages_gone(v, pcp);
 	drained = compare_drain(v, first, pcp, &due);
 	emit_drain(v, pcp, first, drained.pages);
 	tune_inferred_tick(v, pcp, &before, drained.pages);
@@ -189,11 +189,11 @@ static struct drained predict_worker_drain(struct validate *v,
 /* pcp_decay of the pages that are there. */
 static int decay(const struct validate *v, struct pcp *pcp)
 {
-	int pages;
+	int gone = pages_gone(v, pcp), pages;
 
-	pcp->count -= v->gone[pcp->number];
+	pcp->count -= gone;
 	pages = pcp_decay(v->m, pcp);
-	pcp->count += v->gone[pcp->number];
+	pcp->count += gone;
 	return pages;
 }
 
@@ -210,7 +210,7 @@ static void predict_decay(struct validate *v, const struct reclaim_event *reclai
 		.at = reclaim_event->at,
 		.pid = reclaim_event->pid,
 		.pcp = pcp,
-		.count = pcp->count - v->gone[pcp->number],
+		.count = pcp->count - pages_gone(v, pcp),
 		.due =
 			{
 				.pages = stamp ? follow_decay(v, pcp, stamp, reclaim_event->at)

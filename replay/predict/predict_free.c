@@ -171,12 +171,12 @@ static int commit(struct validate *v, const struct window_event *event, struct z
 	struct pageblock *block = frame_block(v->m, event->frame);
 	struct pcp *pcp = zone_pcp(v->m, zone, event->cpu);
 	uint8_t now = block->migratetype;
-	int pages;
+	int gone = pages_gone(v, pcp), pages;
 
 	block->migratetype = type;
-	pcp->count -= v->gone[pcp->number];
+	pcp->count -= gone;
 	pages = pcp_commit(v->m, zone, event->frame, event->order, list);
-	pcp->count += v->gone[pcp->number];
+	pcp->count += gone;
 	block->migratetype = now;
 	return pages;
 }

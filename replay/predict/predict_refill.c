@@ -147,7 +147,7 @@ static void predict_pcp_refill(struct validate *v, struct burst *burst, struct p
 	int size = alloc || burst->nr < want ? burst->nr : want;
 	bool exact;
 
-	before.count -= v->gone[pcp->number];
+	before.count -= pages_gone(v, pcp);
 	take_refill(v, burst, pcp, rq, size);
 	exact = size == want || (size < want && !could_take(v->m, burst->zone, rq));
 	count_size(&v->score, burst->first.last, burst->zone,

@@ -112,7 +112,7 @@ static struct inferred change(const struct validate *v, const struct freed *free
 	int tuning = v->m->kernel->pcp_tuning;
 	struct inferred row = {.at = free->at};
 
-	guess->count += drained->pages - v->gone[guess->number];
+	guess->count += drained->pages - pages_gone(v, guess);
 	guess->high = free->high;
 	guess->free_count = free->free_count;
 	guess->free_factor = free->free_factor;
@@ -199,7 +199,7 @@ static struct inferred unexplained(struct validate *v, struct pcp *pcp, const st
 				   const struct drained *drained)
 {
 	struct inferred row = {.at = free->at, .fields = FIELD_PAGES, .pages = drained->pages};
-	int count = pcp->count - v->gone[pcp->number] + drained->pages;
+	int count = pcp->count - pages_gone(v, pcp) + drained->pages;
 
 	if (!drained->pages || pcp->high <= count)
 		return row;
