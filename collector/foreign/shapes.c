@@ -85,7 +85,7 @@ static uint32_t hash(const char *name, size_t length)
 
 static bool is(const char *text, const char *found, size_t length)
 {
-	return !strncmp(text, found, length) && !text[length];
+	return strlen(text) == length && !memcmp(text, found, length);
 }
 
 static struct tracepoint **slot_of(struct shapes *s, const char *system, size_t system_length,
@@ -128,6 +128,8 @@ static struct tracepoint *add(struct shapes *s, const char *system, size_t syste
 struct tracepoint *shapes_find(struct shapes *s, const char *system, size_t system_length,
 			       const char *name, size_t length)
 {
+	length = strnlen(name, length); /* Perfetto counts the bytes of a name: one may be a NUL */
+	system_length = system_length ? strnlen(system, system_length) : 0;
 	return length ? add(s, system, system_length, name, length) : NULL;
 }
 

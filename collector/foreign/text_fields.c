@@ -234,8 +234,8 @@ static bool read_symbols(const char *column, const char *text, size_t length, ui
 		size_t i = 0, nr = sizeof(symbols) / sizeof(symbols[0]);
 
 		while (i < nr && (strcmp(symbols[i].column, column) ||
-				  strncmp(symbols[i].name, at, (size_t)(bar - at)) ||
-				  symbols[i].name[bar - at]))
+				  strlen(symbols[i].name) != (size_t)(bar - at) ||
+				  memcmp(symbols[i].name, at, (size_t)(bar - at))))
 			i++;
 		if (i == nr)
 			return false;
