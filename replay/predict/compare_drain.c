@@ -333,7 +333,7 @@ static void end_comparison(struct validate *v, struct comparison *c, struct drai
 					    c->model.left <= 0,
 			   });
 	found->pages = c->drained;
-	v->gone[c->pcp->number] = min_int(v->gone[c->pcp->number], c->pcp->count);
+	v->gone[c->pcp->number] = pages_gone(v, c->pcp);
 	if (!pages || c->drained < pages)
 		found->due = pages;
 }

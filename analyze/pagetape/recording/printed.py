@@ -148,12 +148,11 @@ def _prepare(contents: Contents, snapshots: ExactSnapshots | None, pageblock_ord
         row = kernel_rows.of_release(platform.release()) or kernel_rows.known()[-1].name
         listed = zone_events.listed_orders(row, pageblock_order)
     plan, why = _print(contents, snapshots, listed)
-    if contents.stamps == OFF:
-        facts = {}
-    else:  # a short recording may have stamps, and no refill
-        facts = {"stamps": "on"} if why is None else {"no_stamps": why}
-    if "no_stamps" in facts and contents.stamps == ON:
+    if why is not None and contents.stamps == ON:
         raise TapeError(errno.ENOTSUP, NO_STAMPS.format(why))
+    facts = {}
+    if contents.stamps != OFF:  # a short recording may have stamps, and no refill
+        facts = {"stamps": "on"} if why is None else {"no_stamps": why}
     if plan is None and frees:
         note = f"no BPF program on frees ({why}): ftrace filters them; {COST}"
         filters = _filtered(listed, pageblock_order)
