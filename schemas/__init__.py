@@ -91,6 +91,14 @@ class Column:
 
         return pa.array(self.labels, pa.utf8())
 
+    def nulls(self, rows: int) -> "pa.Array":
+        """An array of the column without a value."""
+        import pyarrow as pa
+
+        if not self.labels:
+            return pa.nulls(rows, self._arrow_type)
+        return pa.DictionaryArray.from_arrays(pa.nulls(rows, pa.uint8()), self.arrow_labels)
+
     def array(self, values: list[Any]) -> "pa.Array":
         """An array of the column from Python values; labels stand for enum values."""
         import pyarrow as pa

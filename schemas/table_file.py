@@ -488,19 +488,11 @@ class TableFile:
             found = dict(zip(there, self._form.arrays(batch, about, there), strict=True))
         columns = self._table.columns
         arrays = [
-            self._labelled(columns[i], found[i])
-            if i in found
-            else self._nulls(columns[i], batch.num_rows)
+            self._labelled(columns[i], found[i]) if i in found else columns[i].nulls(batch.num_rows)
             for i in chosen
         ]
         schema = pa.schema([self._table.arrow.field(i) for i in chosen])
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-    @staticmethod
-    def _nulls(column: Column, rows: int) -> pa.Array:
-        if not column.labels:
-            return pa.nulls(rows, column.arrow.type)
-        return pa.DictionaryArray.from_arrays(pa.nulls(rows, pa.uint8()), column.arrow_labels)
 
     def _labelled(self, column: Column, array: pa.Array) -> pa.Array:
         """The column; the labels of an enum are in the order of the table.

@@ -328,6 +328,13 @@ static int boosted_class(const struct model *m, int node)
 	return class_zone;
 }
 
+/* What happened at `ts` is found at the next event, at `now`. */
+static void set_moment(struct model *m, uint64_t ts, uint64_t now)
+{
+	if (ts > m->now.ts)
+		m->now.ts = ts < now ? ts : now;
+}
+
 void reclaim_events_boosts(struct reclaim_events *a, struct model *m, uint64_t ts)
 {
 	for (int node = 0; node < m->nr_nodes; node++) {
@@ -337,11 +344,15 @@ void reclaim_events_boosts(struct reclaim_events *a, struct model *m, uint64_t t
 			plan_own_pass(a, node, ts);
 		if (!kswapd->own_end || ts < kswapd->own_begin)
 			continue;
-		if (kswapd->own_begin)
+		if (kswapd->own_begin) {
+			set_moment(m, kswapd->own_begin, ts);
 			kswapd_begin(m, node, boosted_class(m, node));
+		}
 		kswapd->own_begin = 0;
-		if (ts >= kswapd->own_end)
+		if (ts >= kswapd->own_end) {
+			set_moment(m, kswapd->own_end, ts);
 			end_own_pass(a, m, node);
+		}
 	}
 	m->record->boosted_nodes = 0;
 }
@@ -432,6 +443,7 @@ void reclaim_events_seen(struct reclaim_events *a, struct model *m, int32_t pid,
 		struct kswapd_pass *kswapd = &a->kswapds[node];
 
 		if (kswapd->until && ts > kswapd->until) {
+			set_moment(m, kswapd->until, ts);
 			end_pass(a, m, node);
 		} else if (kswapd->pid == pid) {
 			prolong(a, kswapd, ts);

@@ -15,6 +15,7 @@ from typing import Generic, Protocol, TypeVar
 import pyarrow as pa
 
 from pagetape._replay import ArrowBatch, EngineError, keep_freed_memory
+from pagetape.replaying import recorded_reclaim
 from pagetape.replaying.new_limits import new_limits
 from pagetape.replaying.prefetch import prefetch
 from pagetape.schemas import TABLES
@@ -92,15 +93,20 @@ def events(tape: Tape) -> Iterator[pa.RecordBatch]:
 
 
 def start_tables(tape: Tape, *others: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The tables to load: the snapshot at the start, then all rows of `others`.
+    """The tables to load: the snapshot at the start, then the rows of `others`.
 
-    `new_limit` is not on the tape, but made from it.
+    `new_limit` is not on the tape, but made from it. Of `reclaim` only the rows that are played.
     """
     for name in SNAPSHOT:
         yield from ((name, batch) for batch in snapshot_rows(tape, name, 0))
     for name in others:
-        made = new_limits(tape).to_batches() if name == "new_limit" else tape.batches(name)
-        yield from ((name, batch) for batch in made)
+        yield from ((name, batch) for batch in _rows(tape, name))
+
+
+def _rows(tape: Tape, name: str) -> Iterator[pa.RecordBatch]:
+    if name == "new_limit":
+        return iter(new_limits(tape).to_batches())
+    return recorded_reclaim.batches(tape) if name == "reclaim" else tape.batches(name)
 
 
 def event_batches(tape: Tape, rows: int | None = None) -> Iterator[pa.RecordBatch]:

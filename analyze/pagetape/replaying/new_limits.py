@@ -21,6 +21,7 @@ from pagetape.tapes import cache, kernel_rows
 
 _MARKS = ("wmark_min", "wmark_low", "wmark_high", "wmark_promo")
 _STAMPED = ("ts", "at", "node", "zone", *_MARKS[:3])  # columns of `stamp`
+_READ = ("ts", "at", "node", "zone", "value", *_MARKS)  # of `reclaim` and `parameter`
 _RESERVE = "lowmem_reserve_"
 _FRACTION = "vm.percpu_pagelist_high_fraction"
 
@@ -30,8 +31,8 @@ Zone = tuple[int, str]  # node and type
 
 
 def _rows(tape: Tape, name: str, column: str, wanted: list[str]) -> Iterator[dict[str, Any]]:
-    """The rows of a table with one of the values in a column."""
-    for batch in tape.batches(name):
+    """The rows of a table with one of the values in a column; of the others those of _READ."""
+    for batch in tape.batches(name, {column, *_READ}):
         found = batch.filter(pc.is_in(batch[column].cast(pa.string()), pa.array(wanted)))
         yield from found.to_pylist()
 
