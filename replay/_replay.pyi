@@ -12,6 +12,7 @@ class ArrowBatch:
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
 
+def give_back_memory() -> None: ...
 def keep_freed_memory() -> None:
     """The heap of this process keeps what runs free between two batches: model/memory.h."""
 

@@ -437,6 +437,10 @@ def keep_freed_memory():
     memory_keep_freed()
 
 
+def give_back_memory():
+    memory_give_back()
+
+
 cdef dict CHECKS = {"off": 0, "cheap": 1, "full": 2}
 
 

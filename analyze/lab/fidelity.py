@@ -154,13 +154,14 @@ def drawn(source: playback.Source) -> list[int]:
 
 def free_runs(tape: Tape, model: Path) -> dict[str, Any]:
     """The measures of free runs of one recording."""
-    given = inferred(tape), preferences(tape)
-    source, out = playback.Source(tape, *given), playback.NewTape(model, replace=True)
+    source = playback.Source(tape, inferred(tape), preferences(tape))
+    out = playback.NewTape(model, replace=True)
     play(source, Run("auto", ()), out)
     plain = score(tape, Tape(model))
-    run = play(source, Run("auto", (), assisted=True), out)
+    assisted = Run("auto", (), assisted=True)
+    run = play(source, assisted, out)
     found = score(tape, Tape(model))
-    parting = explain(tape, *given) if found["first_divergence"] else None
+    parting = explain(source, assisted) if found["first_divergence"] else None
     return {
         "free_run": found
         | {"anomalies": run["anomalies"], "parting": parting, "draws": drawn(source)},

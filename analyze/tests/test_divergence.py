@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from pagetape.replaying.divergence import PARTS, explain
+from pagetape.replaying.playback import Run as PlayedRun
+from pagetape.replaying.playback import Source
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape, Writer
 
@@ -90,7 +92,8 @@ def test_only_a_run_of_the_tapes_own_is_held_against_it(
 def test_the_zone_counters_are_the_kernels_while_the_lists_are() -> None:
     """Every page that enters or leaves a free list counts on the CPU that moved it."""
     tape = Tape(Path(__file__).parents[1] / "demo/pressure.tape")
-    first = explain(tape, inferred(tape), preferences(tape))
+    source = Source(tape, inferred(tape), preferences(tape))
+    first = explain(source, PlayedRun("auto", (), assisted=True))
     assert first is not None
     assert first["same_until"]["counters of free pages"] >= first["same_until"]["free lists"]
     assert first["same_until"]["free lists"] > 30_000

@@ -52,3 +52,8 @@ void memory_keep_freed(void)
 	mallopt(M_MMAP_THRESHOLD, KEPT_BLOCK);
 	mallopt(M_TRIM_THRESHOLD, KEPT_MOST);
 }
+
+void memory_give_back(void)
+{
+	malloc_trim(0);
+}

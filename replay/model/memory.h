@@ -27,3 +27,6 @@ int grow(void *array, size_t *room, size_t nr, size_t bytes, const char *what, s
  * allocates the next one: the kernel would clear their pages each time.
  */
 void memory_keep_freed(void);
+
+/* Give what is freed by now back to the kernel: further runs need other blocks. */
+void memory_give_back(void);

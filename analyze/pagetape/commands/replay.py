@@ -310,9 +310,7 @@ def command(
     new = NewTape(out, replace=force) if out else None
     result = predict(given, run, ensemble_size, new, console.progress)
     if explain:
-        result["first_divergence"] = divergence.explain(
-            source, given.inferred(run), preferences(source)
-        )
+        result["first_divergence"] = divergence.explain(given, run)
     if as_json:
         result["headline"] = headline.headlines(result["metrics"])
         answer.emit(result | {"lost": loss.total, "output": str(out) if out else None})

@@ -39,7 +39,7 @@ _REQUESTS = {"alloc", "free", "free_batched"}
 _OF_A_REFILL = {"alloc_zone_locked", "alloc_extfrag"}
 _INFERRED_ROWS, _LISTS = 6, 16  # most lines of lists to print
 
-# The own rules, with all rows of `inferred` that the caller gives.
+# The own rules, with all rows of `inferred` that the source has.
 _OWN = Run("auto", (), assisted=True)
 
 
@@ -125,10 +125,8 @@ def _events(tape: Tape, first: int, end: int) -> list[str]:
     return [_event(list(rows)) for _, rows in groups]
 
 
-def _inferred(rows: pa.Table | None, first: int, end: int) -> list[str]:
+def _inferred(rows: pa.Table, first: int, end: int) -> list[str]:
     """The inferred input rows before the given rows of event, as lines of text."""
-    if rows is None:
-        return []
     at = rows["at"]
     near = rows.filter(pc.and_(pc.greater_equal(at, first), pc.less(at, end)))
     return [
@@ -193,11 +191,9 @@ class _Pair:
         return kernel, model
 
 
-def _ran(wrong: dict[str, Any], inferred: pa.Table | None) -> int:
+def _ran(wrong: dict[str, Any], inferred: pa.Table) -> int:
     """The row before which the request ran; its event may come later."""
     at = int(wrong["at"])
-    if inferred is None:
-        return at
     early = inferred.filter(pc.equal(inferred["event_row"], at))["at"]
     return int(early[0].as_py()) if len(early) else at
 
@@ -211,7 +207,7 @@ class _Parting:
     unlike: list[str]  # the lists that differ
 
 
-def _parting(pair: _Pair, tape: Tape, inferred: pa.Table | None, last: int, end: int) -> _Parting:
+def _parting(pair: _Pair, tape: Tape, inferred: pa.Table, last: int, end: int) -> _Parting:
     """`last`: the last row before which all lists were equal; `end`: a row after the wrong page."""
     after = next((row["at"] for row in _rows(tape, last + 1, end) if row["kind"] in _REQUESTS), end)
     there = [*_events(tape, last, after + 1), *_inferred(inferred, last, after + 1)]
@@ -219,19 +215,18 @@ def _parting(pair: _Pair, tape: Tape, inferred: pa.Table | None, last: int, end:
     return _Parting(there, after, _unlike(kernel["lists"], model["lists"]))
 
 
-def explain(
-    tape: Tape, inferred: pa.Table | None = None, preferences: pa.Table | None = None
-) -> dict[str, Any] | None:
+def explain(given: Source, run: Run) -> dict[str, Any] | None:
     """The first wrong page of a free run under the tape's own kernel and policy, or None.
 
-    `inferred` and `preferences` are as for Source. Keys of the result besides the page:
+    The free run has the input of `run`. Keys of the result besides the page:
 
         same_until   by part of the state, the last row before which model and kernel agreed
         there        the events at which the lists begin to differ
         unlike       the lists that differ at these events
         explanation  all of this as lines of text
     """
-    source = Source(tape, inferred, preferences)
+    inferred = pa.Table.from_batches(given.inferred(run), given.all_inferred.schema)
+    source = given.with_inferred(inferred)
     found = _first_wrong_page(source)
     if found is None:
         return None
@@ -242,7 +237,7 @@ def explain(
     until = _same_until(kernel["digests"], model["digests"], pair.start)
     same = dict(zip(PARTS, until, strict=True))
     last = max(min(same[part] or 0 for part in PARTS[:2]), pair.start)
-    parting = _parting(pair, tape, inferred, last, int(wrong["at"]) + 1)
+    parting = _parting(pair, given.tape, inferred, last, int(wrong["at"]) + 1)
     early = [f"the request ran before row {ran}, and its event came later"]
     when = "it" if pair.first == wrong["at"] else f"row {pair.first}, where it began"
     explanation = [

@@ -4,7 +4,7 @@
 import contextlib
 import copy
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -37,6 +37,7 @@ from pagetape.replaying.preference import SCHEMA, chosen, corrected, shares
 from pagetape.replaying.recorded_counts import RecordedCounts
 from pagetape.replaying.requests import requests
 from pagetape.schemas import TABLES
+from pagetape.schemas.form import BATCH_ROWS
 from pagetape.schemas.memory_tape import MemoryTape
 from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import cache, fallback_unit, origin, output, played_span, zone_events
@@ -165,6 +166,12 @@ class Source:
         source._instead = {**self._instead, **tables}
         return source
 
+    def with_inferred(self, rows: pa.Table) -> "Source":
+        """The same source, with these rows of `inferred`."""
+        source = copy.copy(self)
+        source._inferred = rows
+        return source
+
     def at_start(self, name: str) -> pa.Table:
         """The rows of a table at the start."""
         batches = [batch for other, batch in self._begun(0) if other == name]
@@ -225,18 +232,15 @@ class Source:
         for name, rows in left.items():
             yield from ((name, batch) for batch in rows.to_batches())
 
-    @cached_property
-    def _requests(self) -> pa.Table | None:
-        return None if self._inferred is None else requests(self._inferred)
-
     @property
     def all_inferred(self) -> pa.Table:
         """All rows of `inferred`, those of outcomes included."""
         return self._inferred if self._inferred is not None else _INFERRED.empty_table()
 
-    def inferred(self, run: Run) -> pa.Table | None:
-        """The rows of `inferred` that a run takes as input."""
-        return self._inferred if run.assisted else self._requests
+    def inferred(self, run: Run) -> Iterator[pa.RecordBatch]:
+        """The rows of `inferred` that a run takes as input; they are not kept."""
+        rows = self.all_inferred.to_batches(BATCH_ROWS)
+        return iter(rows) if run.assisted else map(requests, rows)
 
     @cached_property
     def copied(self) -> list[tuple[str, pa.RecordBatch]]:
@@ -257,8 +261,7 @@ class Source:
     def tables(self, run: Run, seed: int = 0) -> Tables:
         """The tables that a run loads before the first event; `seed` of a member, or 0."""
         yield from self._begun(seed)
-        if (rows := self.inferred(run)) is not None:
-            yield from (("inferred", batch) for batch in rows.to_batches())
+        yield from (("inferred", batch) for batch in self.inferred(run))
         if run.reclaim != "R0":
             yield from self._reclaim_input
         yield from (("preference", batch) for batch in self.preference(run).to_batches())
@@ -442,9 +445,10 @@ class Playback:
         self._playing = EngineRun(engine, source.tape, tables, self._output.take)
         self._preference = source.preference(run)
         if writer is not None:
-            inferred = None if counted else source.inferred(run)
-            for name, rows in (("preference", self._preference), ("inferred", inferred)):
-                for batch in rows.to_batches() if rows else []:
+            inferred = iter(()) if counted else source.inferred(run)
+            preferences = self._preference.to_batches()
+            for name, rows in (("preference", preferences), ("inferred", inferred)):
+                for batch in rows:
                     writer.write(name, batch)
 
     def __enter__(self) -> "Playback":

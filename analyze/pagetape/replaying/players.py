@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pagetape._replay import give_back_memory
 from pagetape.replaying import engine_run, fanout, model_memory
 from pagetape.replaying.engine_run import Progress, silent
 from pagetape.replaying.playback import (
@@ -217,6 +218,7 @@ def play(
 
     The first error is raised. If the player `goes_on`, an error stays with its task instead.
     """
+    give_back_memory()  # of the run of validate
     tasks = _all(tasks)
     by_tape: dict[Tape, list[Part]] = defaultdict(list)
     for task in tasks:

@@ -13,17 +13,16 @@ import pyarrow.compute as pc
 
 from pagetape.schemas import TABLES
 
-_REQUESTS = TABLES["inferred"].column("kind").labels_of("request")
+_KIND = TABLES["inferred"].column("kind")
+_REQUESTS = pa.array(map(_KIND.labels.index, _KIND.labels_of("request")), pa.uint8())
+_DRAIN = pa.scalar(_KIND.labels.index("drain"), pa.uint8())
 
 
-def requests(rows: pa.Table) -> pa.Table:
+def requests(rows: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of `inferred` that are requests. The size of a drain is none."""
-    kind = rows["kind"].cast(pa.utf8())
-    rows = rows.filter(pc.is_in(kind, value_set=pa.array(_REQUESTS)))
-    if not rows.num_rows:
-        return rows
+    rows = rows.filter(pc.is_in(rows["kind"].indices, _REQUESTS))
     place = rows.schema.get_field_index("pages")
     field = rows.schema.field(place)
-    drain = pc.equal(rows["kind"].cast(pa.utf8()), "drain")
+    drain = pc.equal(rows["kind"].indices, _DRAIN)
     pages = pc.if_else(drain, pa.scalar(None, field.type), rows["pages"])
     return rows.set_column(place, field, pages)
