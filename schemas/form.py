@@ -265,6 +265,13 @@ class Grouped(Form):
         grouped = groups.values(values.buffers()[1], _width(values), values.offset)
         return [_like(array, _array(values.type, nr, valid, grouped))]
 
+    def labels(self, metadata: Metadata, column: str) -> frozenset[str]:
+        """The labels of a batch's rows in a column of the group table. ValueError if damaged."""
+        numbers = self._table(metadata)[column]
+        return frozenset(
+            pa.DictionaryArray.from_arrays(numbers, self._labels[column]).unique().to_pylist()
+        )
+
     def _table(self, metadata: Metadata) -> pa.RecordBatch:
         """The group table of a batch. ValueError if it is damaged."""
         try:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pagetape.schemas import TABLES
+from pagetape.schemas.table_file import Choice
 from pagetape.schemas.tape import Tape
 
 
@@ -35,7 +36,10 @@ class MemoryTape(Tape):
             self._batches[name].append(batch.take(pa.arange(0, batch.num_rows)))
 
     def batches(
-        self, name: str, columns: Collection[str] | None = None
+        self,
+        name: str,
+        columns: Collection[str] | None = None,
+        choice: tuple[str, Choice] | None = None,  # noqa: ARG002: no rows in groups
     ) -> Iterator[pa.RecordBatch]:
         chosen = _chosen(name, columns)
         yield from (batch.select(chosen) for batch in self._batches[name])
@@ -80,10 +84,13 @@ class TapeWith(Tape):
         self._instead = tables
 
     def batches(
-        self, name: str, columns: Collection[str] | None = None
+        self,
+        name: str,
+        columns: Collection[str] | None = None,
+        choice: tuple[str, Choice] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         if name not in self._instead:
-            return self._tape.batches(name, columns)
+            return self._tape.batches(name, columns, choice)
         return iter(self.table(name).select(_chosen(name, columns)).to_batches())
 
     def table(self, name: str) -> pa.Table:

@@ -22,7 +22,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, TypeAlias
@@ -31,7 +31,7 @@ import pyarrow as pa
 
 from pagetape.schemas import Column, Table, batch_sizes
 from pagetape.schemas.batch_sizes import MAGIC, Size
-from pagetape.schemas.form import NUMBERS, Form, Metadata, form_of, plain_form
+from pagetape.schemas.form import NUMBERS, Form, Grouped, Metadata, form_of, plain_form
 
 # Limits of decoded bytes. Rows of zeros compress by 5,000 and more, those of recordings do not.
 _RATIO = 1024  # decoded bytes per byte of the file, ...
@@ -297,6 +297,18 @@ def read_metadata(section: Section) -> dict[bytes, bytes]:
     return dict(_open_arrow(source).schema.metadata or {})
 
 
+class Glance(NamedTuple):
+    """What a batch in groups shows before it is decoded."""
+
+    first: int  # value of the first column, which is that of time
+    kinds: frozenset[str]  # labels of `kind`
+    has_null: bool  # in the column looked at
+
+
+# Says of all batches which are to be decoded.
+Choice: TypeAlias = Callable[[list[Glance]], list[bool]]
+
+
 class TableFile:
     """The open file of a table. Opening checks its sizes and schema; reading checks each batch.
 
@@ -363,15 +375,20 @@ class TableFile:
         """The number of rows; of a torn file, it takes a pass over all of them."""
         return sum(batch.num_rows for batch in self.batches()) if self.torn else sum(self._rows)
 
-    def batches(self, columns: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, columns: Collection[str] | None = None, choice: tuple[str, Choice] | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """The checked batches in file order; with `columns` only those, in the table's order.
 
-        A torn file ends at its first damage.
+        With `choice`, a column to look at and a function, only the batches that it chooses, if the
+        table is in groups. A torn file has no choice, and ends at its first damage.
         """
         chosen = self._chosen(columns)
         if not self.torn:
             read, nr = self._reading(columns)
-            yield from map(read, range(nr))
+            glances = self._glances(choice[0]) if choice else []
+            wanted = choice[1](glances) if choice and glances else [True] * nr
+            yield from map(read, compress(range(nr), wanted))
             return
         reader = self._opened(chosen)
         while True:
@@ -382,6 +399,22 @@ class TableFile:
                 return
             _check_nulls(batch)
             yield self._finished(batch, about, chosen)
+
+    def _glances(self, column: str) -> list[Glance]:
+        """A glance at each batch; none of a table that is not in groups."""
+        form = self._form
+        if not isinstance(form, Grouped):
+            return []
+        field = form.columns.index(self._table.arrow.get_field_index(column))
+        reader = self._opened_fields([field])
+        found = []
+        with _explained():
+            for i in range(reader.num_record_batches):
+                batch, about = self._valid(reader, i)
+                kinds = form.labels(about, "kind")
+                first = form.first((batch, about)) if batch.num_rows else 0
+                found.append(Glance(first, kinds, batch.column(0).null_count > 0))
+        return found
 
     def _all(self) -> list[pa.RecordBatch]:
         """The batches of a small table with all columns."""

@@ -25,6 +25,7 @@ from pagetape.schemas import TABLES, VERSION, bundle
 from pagetape.schemas.facts import parse_facts
 from pagetape.schemas.form import WRITTEN, form_of
 from pagetape.schemas.table_file import (
+    Choice,
     Section,
     TableError,
     TableFile,
@@ -261,15 +262,18 @@ class Tape:
             yield TableFile(self._sections[name], TABLES[name])
 
     def batches(
-        self, name: str, columns: Collection[str] | None = None
+        self,
+        name: str,
+        columns: Collection[str] | None = None,
+        choice: tuple[str, Choice] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The batches of table `name` in file order; none if it is absent.
 
-        With `columns`, they have only those, in the table's order.
+        With `columns`, they have only those, in the table's order; `choice` as of a TableFile.
         """
         if name in self.tables:
             with self._opened(name) as file:
-                yield from file.batches(columns)
+                yield from file.batches(columns, choice)
 
     def table(self, name: str) -> pa.Table:
         """All of table `name` in memory; empty if it is absent."""

@@ -33,10 +33,10 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     found: list[Path] = []
     batches = Tape.batches
 
-    def seen(tape: Tape, name: str, columns: Any = None) -> Iterator[pa.RecordBatch]:
+    def seen(tape: Tape, name: str, columns: Any = None, *how: Any) -> Iterator[pa.RecordBatch]:
         if name == "event" and columns is None:
             found.append(tape.path)
-        return batches(tape, name, columns)
+        return batches(tape, name, columns, *how)
 
     monkeypatch.setattr(Tape, "batches", seen)
     return found
@@ -121,7 +121,7 @@ def test_a_command_reads_a_long_tape_this_often(
     read: Counter[bool] = Counter()  # rows, with or without the times
     batches = Tape.batches
 
-    def seen(tape: Tape, name: str, columns: Any = None) -> Iterator[pa.RecordBatch]:
+    def seen(tape: Tape, name: str, columns: Any = None, *how: Any) -> Iterator[pa.RecordBatch]:
         for batch in batches(tape, name, columns):
             read[columns is None or "ts" in columns] += batch.num_rows if name == "event" else 0
             yield batch
@@ -207,8 +207,8 @@ def test_events_that_break_off_fail_every_run_on_the_tape(
 ) -> None:
     batches = Tape.batches
 
-    def broken(tape: Tape, name: str, columns: Any = None) -> Iterator[pa.RecordBatch]:
-        yield from batches(tape, name, columns)
+    def broken(tape: Tape, name: str, columns: Any = None, *how: Any) -> Iterator[pa.RecordBatch]:
+        yield from batches(tape, name, columns, *how)
         if name == "event":
             raise TapeError(5, "breaks off")
 

@@ -22,11 +22,11 @@ def scans(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     ended: list[int] = []
     read = Tape.batches
 
-    def batches(tape: Tape, name: str, columns: Any = None) -> Iterator[Any]:
+    def batches(tape: Tape, name: str, *how: Any) -> Iterator[Any]:
         if name != "event":
-            yield from read(tape, name, columns)
+            yield from read(tape, name, *how)
             return
-        for batch in read(tape, name, columns):
+        for batch in read(tape, name, *how):
             size = batch.num_rows // PARTS + 1
             yield from (batch.slice(at, size) for at in range(0, batch.num_rows, size))
         ended.append(1)
@@ -73,9 +73,9 @@ def test_a_report_with_one_pass_decodes_only_its_columns(
     asked: list[set[str]] = []
     batches = Tape.batches
 
-    def noted(tape: Tape, name: str, columns: Any = None) -> Iterator[Any]:
+    def noted(tape: Tape, name: str, columns: Any = None, *how: Any) -> Iterator[Any]:
         asked.extend([{*columns}] if name == "event" and columns else [])
-        yield from batches(tape, name, columns)
+        yield from batches(tape, name, columns, *how)
 
     monkeypatch.setattr(Tape, "batches", noted)
     assert cli.run([*command.split(), str(PRESSURE)]) == 0

@@ -221,9 +221,9 @@ def counted(tape: Tape) -> list[str]:
     passes: list[str] = []
     read = tape.batches
 
-    def batches(name: str, columns: Any = None) -> Any:
+    def batches(name: str, *how: Any) -> Any:
         passes.extend([name] if name == "event" else [])
-        return read(name, columns)
+        return read(name, *how)
 
     tape.batches = batches  # type: ignore[method-assign]
     return passes

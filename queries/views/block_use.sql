@@ -65,7 +65,7 @@ touched AS (
                 ((e.pfn + (1 << e.page_order::INTEGER) - 1) >> m.pageblock_order)::BIGINT + 1
             )) AS number,
             1 << least(e.page_order::INTEGER, m.pageblock_order) AS pages
-        FROM sequence_rare_event AS e
+        FROM sequence_event_near_snapshot AS e
         JOIN between AS n ON n.tape = e.tape AND e.ts >= n.from_ts AND e.ts <= n.to_ts
         JOIN machine AS m ON m.tape = e.tape
         WHERE e.kind IN ('alloc', 'free') AND e.pfn IS NOT NULL AND e.page_order < 20

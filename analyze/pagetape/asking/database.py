@@ -38,7 +38,7 @@ from pagetape.asking import archived, query, query_memory
 from pagetape.asking.event_groups import Counted
 from pagetape.asking.machine_rows import DISTANCE, MACHINE, distances, machine
 from pagetape.asking.only import Only
-from pagetape.asking.rare_events import RareEvents
+from pagetape.asking.rare_events import FewEvents
 from pagetape.asking.sequence_dataset import KeptDataset, SequenceDataset, SharedPass
 from pagetape.asking.sequences import SEQUENCES
 from pagetape.asking.span import NEVER, Span
@@ -299,7 +299,7 @@ class Database:
             if isinstance(found, KeptDataset):
                 self._shared[i].join(found)
             self._scanned.append(found)
-            if kind is RareEvents:
+            if issubclass(kind, FewEvents):
                 yield self._selected(TABLES["event"], i, source)
             else:
                 self._db.register(source, self._scanned[-1])

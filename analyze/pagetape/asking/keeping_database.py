@@ -11,7 +11,7 @@ from pagetape.asking import query
 from pagetape.asking.database import Database
 from pagetape.asking.event_groups import EventCounts, EventGroups
 from pagetape.asking.only import Only
-from pagetape.asking.rare_events import RareEvents
+from pagetape.asking.rare_events import FewEvents
 from pagetape.asking.sequence_dataset import KeptDataset
 from pagetape.asking.sequences import SEQUENCES
 from pagetape.asking.span import Span
@@ -48,7 +48,7 @@ class KeepingDatabase(Database):
 
     def _note_sole(self, members: Sequence[KeptDataset], named: Mapping[str, int]) -> None:
         """Note whether the only kept rows of a tape are read by one scan."""
-        if len(members) != 1 or not isinstance(members[0], RareEvents | EventGroups):
+        if len(members) != 1 or not isinstance(members[0], FewEvents | EventGroups):
             return
         (name,) = (name for name, kind in SEQUENCES.items() if type(members[0]) is kind)
         views = [view.name for view in query.views() if re.search(rf"\b{name}\b", view.sql)]

@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from math import inf
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pagetape.asking.sequence_dataset import Events, KeptDataset, Pass
 from pagetape.schemas import TABLES
+from pagetape.schemas.table_file import Glance
 from pagetape.schemas.tape import Tape
+
+Which: TypeAlias = Callable[[pa.RecordBatch], pa.Array]
 
 _EVENT = TABLES["event"]
 # Of the type of the indices: pyarrow would convert these otherwise.
@@ -20,20 +25,66 @@ _ALLOC, _EXTFRAG = (
 )
 
 
-class RareEvents(KeptDataset):
-    """Fallbacks, allocations without a page, and events near snapshots.
-
-    An event is near a snapshot if it lies between the readings of the lists and of the page flags.
-    """
+class FewEvents(KeptDataset):
+    """Rows of `event` in few of its batches."""
 
     names = tuple(column.name for column in _EVENT.columns)
     schema = _EVENT.arrow
+    CHOOSES = True
 
     def reads(self, columns: list[str]) -> Collection[str]:
         return {"ts", "kind", "pfn", *columns}
 
     def _begun(self, columns: list[str], most: int) -> Pass:  # noqa: ARG002
-        return _Rare(columns, _near(self.tape))
+        return _Some(columns, self.which())
+
+    def which(self) -> Which:
+        """Says which rows of a batch are among these."""
+        raise NotImplementedError
+
+
+class RareEvents(FewEvents):
+    """Fallbacks, and allocations without a page."""
+
+    def choose(self, glances: list[Glance]) -> list[bool]:
+        return [glance.has_null or "alloc_extfrag" in glance.kinds for glance in glances]
+
+    def which(self) -> Which:
+        return _rare
+
+
+def _rare(rows: pa.RecordBatch) -> pa.Array:
+    kind, pfn = rows["kind"].indices, rows["pfn"]
+    rare = pc.equal(kind, _EXTFRAG)
+    if pfn.null_count:
+        rare = pc.or_(rare, pc.and_(pc.is_null(pfn), pc.equal(kind, _ALLOC)))
+    return rare
+
+
+class EventsNearSnapshots(FewEvents):
+    """Events between the readings of the lists and of the page flags of a snapshot."""
+
+    def choose(self, glances: list[Glance]) -> list[bool]:
+        near = _near(self.tape)
+        ends = [*(glance.first for glance in glances[1:]), inf]
+        return [
+            any(glance.first <= until and since <= end for since, until in near)
+            for glance, end in zip(glances, ends, strict=True)
+        ]
+
+    def which(self) -> Which:
+        near = _near(self.tape)
+
+        def is_near(rows: pa.RecordBatch) -> pa.Array:
+            ts = rows["ts"]
+            found = pa.repeat(pa.scalar(False), len(rows))
+            for since, until in near:
+                if ts[0].as_py() <= until and ts[-1].as_py() >= since:
+                    within = pc.and_(pc.greater_equal(ts, since), pc.less_equal(ts, until))
+                    found = pc.or_(found, within)
+            return found
+
+        return is_near
 
 
 def _near(tape: Tape) -> list[tuple[int, int]]:
@@ -43,21 +94,16 @@ def _near(tape: Tape) -> list[tuple[int, int]]:
     return [(min(times), max(times)) for times in zip(*rows.to_pydict().values(), strict=True)]
 
 
-class _Rare:
-    def __init__(self, columns: list[str], near: list[tuple[int, int]]) -> None:
-        self._columns, self._near = columns, near
+class _Some:
+    """A pass that finds some rows of `event`."""
+
+    def __init__(self, columns: list[str], which: Which) -> None:
+        self._columns, self._which = columns, which
 
     def read(self, events: Events) -> Iterator[pa.RecordBatch]:
-        kind, pfn = events.rows["kind"].indices, events.rows["pfn"]
-        rare = pc.equal(kind, _EXTFRAG)
-        if pfn.null_count:
-            rare = pc.or_(rare, pc.and_(pc.is_null(pfn), pc.equal(kind, _ALLOC)))
-        ts = events.rows["ts"]
-        for since, until in self._near:
-            if ts[0].as_py() <= until and ts[-1].as_py() >= since:
-                rare = pc.or_(rare, pc.and_(pc.greater_equal(ts, since), pc.less_equal(ts, until)))
-        if rare.true_count:
-            yield events.rows.select(self._columns).filter(rare)
+        wanted = self._which(events.rows)
+        if wanted.true_count:
+            yield events.rows.select(self._columns).filter(wanted)
 
     def end(self) -> Iterator[pa.RecordBatch]:
         return iter(())

@@ -7,7 +7,7 @@ Datasets of few rows share a pass: the events are decoded once for all that a co
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from threading import Lock
 from typing import Any, ClassVar, Protocol, TypeAlias
 from weakref import ref
@@ -17,6 +17,7 @@ import pyarrow as pa
 from pagetape.asking import query_memory
 from pagetape.asking.tape_dataset import Dataset
 from pagetape.schemas import TABLES
+from pagetape.schemas.table_file import Glance
 from pagetape.schemas.tape import Tape, TapeError
 
 Buffers: TypeAlias = dict[str, tuple[pa.Buffer | None, pa.Buffer]]
@@ -107,9 +108,13 @@ class SequenceDataset(Dataset):
     def _found(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows of a pass of its own, with these columns."""
         made = self._begun(columns, query_memory.of_duckdb())
-        for rows in filter(len, self.tape.batches("event", list(self.names))):
+        for rows in filter(len, self._events(columns)):
             yield from made.read(Events(rows))
         yield from made.end()
+
+    def _events(self, columns: list[str]) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        """The batches of `event` for a pass that finds rows with these columns."""
+        return self.tape.batches("event", self.names)
 
     def _begun(self, columns: list[str], most: int) -> Pass:
         """A pass that finds rows with these columns, in so many bytes."""
@@ -167,6 +172,7 @@ class KeptDataset(SequenceDataset):
     """Rows of a pass that are kept for the next scan, unless they are many."""
 
     shared: SharedPass  # that it joined
+    CHOOSES: ClassVar[bool] = False  # a pass needs few batches
     sole: bool = False  # one scan reads the rows: only its columns are kept
 
     def __init__(self, tape: Tape, span: tuple[int, int]) -> None:
@@ -191,6 +197,10 @@ class KeptDataset(SequenceDataset):
         """The columns of `event` that a pass needs for these columns of its rows."""
         return self.names
 
+    def choose(self, glances: list[Glance]) -> list[bool]:
+        """Which batches of `event` a pass needs, if it CHOOSES; `has_null` is of `pfn`."""
+        raise NotImplementedError
+
     def keep(self, rows: pa.Table | None) -> None:
         """Keep the rows of a shared pass; None if it could not have them."""
         self._kept = ref(self.tape), rows
@@ -205,6 +215,9 @@ class KeptDataset(SequenceDataset):
         else:
             yield from rows.select(columns).to_batches()
 
+    def _events(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        return events_for(self.tape, [self], self.reads(columns))
+
     def begun_to_keep(self, most: int) -> Pass:
         """A pass whose rows are kept, in so many bytes."""
         return self._begun(self.kept_names, most)
@@ -213,6 +226,19 @@ class KeptDataset(SequenceDataset):
         """The rows of that pass, at its end."""
         schema = pa.schema([self.schema.field(name) for name in self.kept_names])
         return pa.Table.from_batches(parts, schema)
+
+
+def events_for(
+    tape: Tape, members: Sequence[KeptDataset], columns: Collection[str]
+) -> Iterator[pa.RecordBatch]:
+    """The batches of `event` that passes of these datasets need."""
+
+    def choice(glances: list[Glance]) -> list[bool]:
+        needs = zip(*(one.choose(glances) for one in members), strict=True)
+        return list(map(any, needs))
+
+    choosing = all(one.CHOOSES for one in members)
+    return tape.batches("event", columns, ("pfn", choice) if choosing else None)
 
 
 class _Keeper:
@@ -279,8 +305,8 @@ class SharedPass:
         most = query_memory.of_duckdb() // 2
         self.making = [member for member in self.members if not member.is_known]
         keepers = [_Keeper(member, most) for member in self.making]
-        names = sorted({n for one in self.making for n in one.reads(one.kept_names)})
-        for rows in filter(len, tape.batches("event", names)):
+        names = {n for one in self.making for n in one.reads(one.kept_names)}
+        for rows in filter(len, events_for(tape, self.making, names)):
             reading = [keeper for keeper in keepers if not keeper.failed]
             if not reading:
                 break

@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 
 from pagetape import _sequence
 from pagetape.asking.event_groups import EventCounts, EventGroups, Played
-from pagetape.asking.rare_events import RareEvents
+from pagetape.asking.rare_events import EventsNearSnapshots, RareEvents
 from pagetape.asking.sequence_dataset import KeptDataset, SequenceDataset
 from pagetape.asking.tape_dataset import Filter, by_label, words_of
 from pagetape.asking.zone_free import FreeAtFailure, FreeAtKswapd, LowFree, ZoneFree
@@ -116,6 +116,7 @@ SEQUENCES: dict[str, type[SequenceDataset]] = {
     "sequence_event_count": EventCounts,
     "sequence_event_group": EventGroups,
     "sequence_rare_event": RareEvents,
+    "sequence_event_near_snapshot": EventsNearSnapshots,
     "sequence_zone_free": ZoneFree,
     "sequence_free_at_failure": FreeAtFailure,
     "sequence_free_at_kswapd": FreeAtKswapd,

@@ -57,12 +57,13 @@ _PLAIN = (
 
 
 _OVER_TIME = ("extfrag.over_time", "events.over_time")
+_OTHER = ("extfrag.by_stack", "metrics", "frag.pageblocks", "frag.map")
 
 
 def opened(tape: Tape, interval_ms: int) -> KeepingDatabase:
     """A database for subject(); the answers of the report `metrics` take no pass of their own."""
     reports = query.reports()
-    asked = [reports[name] for name in (*_PLAIN, *_OVER_TIME, "extfrag.by_stack", "metrics")]
+    asked = [reports[name] for name in (*_PLAIN, *_OVER_TIME, *_OTHER)]
     asked += [] if "replay" in tape.facts else queries()
     return KeepingDatabase([tape], asked, {"interval_ms": interval_ms})
 
