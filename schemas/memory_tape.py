@@ -39,7 +39,7 @@ class MemoryTape(Tape):
         self,
         name: str,
         columns: Collection[str] | None = None,
-        choice: tuple[str, Choice] | None = None,  # noqa: ARG002: no rows in groups
+        _choice: tuple[str, Choice] | None = None,  # no rows are in groups
     ) -> Iterator[pa.RecordBatch]:
         chosen = _chosen(name, columns)
         yield from (batch.select(chosen) for batch in self._batches[name])
