@@ -139,7 +139,7 @@ format:			## reformat the sources
 	$(BIN)/ruff check --quiet --fix . && $(BIN)/ruff format .
 	$(BIN)/clang-format -i $(C_FILES)
 
-golden: setup		## accept new query results and docs/schema.md; then read `git diff`
+golden: setup		## accept new query results and tables of pages; then read `git diff`
 	@PAGETAPE_BLESS=1 $(BIN)/pytest --quiet analyze/tests
 
 # MEASURE: measurements, or groups of them (analyze/lab/lab.py list); without one, `make lab` writes

@@ -169,7 +169,6 @@ ENUMS: dict[str, tuple[Value, ...]] = {  # the values that several tables share
 MIGRATETYPES: tuple[str, ...] = tuple(value.name for value in ENUMS["migratetype"])
 ZONES: tuple[str, ...] = tuple(value.name for value in ENUMS["zone"])
 GFP_BITS: tuple[str, ...] = tuple(_TAPE["bits"]["gfp"])
-CONTEXT_BITS: tuple[str, ...] = tuple(_TAPE["bits"]["context"])
 
 
 def _values(table: dict[str, Any], column: dict[str, Any]) -> list[dict[str, Any]]:
