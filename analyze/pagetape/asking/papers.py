@@ -6,7 +6,8 @@
 
 A [[cell]] of the .toml has globs on table, row, column and machine, and further keys for all
 figures that match; of several cells that match, a later one wins. Its keys are those of `Figure`.
-Conditions are SQL over a tape's tables.
+Conditions are SQL over a tape's tables. An [[ours]] is a table that no paper has: its rows with
+their units, and its columns, which may have a stack each.
 """
 
 import csv
@@ -70,7 +71,7 @@ class Figure:
     machine: str
     kernel: str
     source: str
-    keys: Mapping[str, Any] = field(default_factory=dict, compare=False, kw_only=True)
+    keys: dict[str, Any] = field(default_factory=dict, compare=False, kw_only=True)
 
     @property
     def number(self) -> float | None:
@@ -136,10 +137,13 @@ def _ours(
     tables: Iterable[Mapping[str, Any]], cells: Sequence[Mapping[str, Any]]
 ) -> Iterator[Figure]:
     for table in tables:
+        stacks = table["columns"] if isinstance(table["columns"], dict) else {}
         for row, unit in table["rows"].items():
             for column in table["columns"]:
                 about = (table["table"], row, column, "", unit, "", "", NEVER_PUBLISHED)
-                yield _bound(Figure(*about), cells)
+                bound = _bound(Figure(*about), cells)
+                stack = {"stack": stacks[column]} if column in stacks else {}
+                yield replace(bound, keys=bound.keys | stack)
 
 
 def _bound(figure: Figure, cells: Sequence[Mapping[str, Any]]) -> Figure:
@@ -153,9 +157,9 @@ def _bound(figure: Figure, cells: Sequence[Mapping[str, Any]]) -> Figure:
 
 def _of_row(figure: Figure, value: Any) -> Any:
     """A key's value for a figure: `values` and `metrics` have one for each row, for {} in `value`;
-    None for another row. The number in the row's name stands for {n}."""
+    None for another row. The number in the row's name stands for {n}, its name for {row}."""
     if not isinstance(value, dict):
-        return value
+        return figure.row if value == "{row}" else value
     if "metrics" in value:
         metric = value["metrics"].get(figure.row)
         return None if metric is None else value | {"metric": metric}
