@@ -15,9 +15,7 @@
 -- the first snapshot.
 --
 -- Tapes: several
---
 -- Events: whole
---
 -- Tier: A
 --
 -- Parameters:

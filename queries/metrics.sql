@@ -30,7 +30,6 @@
 -- one of each. The model counts the requests that it has a block for (table huge_request).
 --
 -- Events: whole
---
 -- Tier: B
 --
 -- Columns:

@@ -8,7 +8,6 @@
 -- the numbers are not. `synthetic` marks a load whose CPUs were overlaid (`cpu_scale`).
 --
 -- Tapes: several
---
 -- Tier: A
 --
 -- Columns:
@@ -101,16 +100,13 @@ measured AS (
 )
 
 SELECT
-    tape,
-    node,
-    zone,
-    part,
-    holds::BIGINT AS holds,
+    * REPLACE (
+        coalesce(refills, 0)::BIGINT AS refills,
+        coalesce(drains, 0)::BIGINT AS drains,
+        coalesce(decays, 0)::BIGINT AS decays,
+        coalesce(direct, 0)::BIGINT AS direct
+    ),
     round(holds / nullif(length_ns, 0) * 1e9, 1) AS holds_per_s,
-    coalesce(refills, 0)::BIGINT AS refills,
-    coalesce(drains, 0)::BIGINT AS drains,
-    coalesce(decays, 0)::BIGINT AS decays,
-    coalesce(direct, 0)::BIGINT AS direct,
     round(hold_ns / nullif(holds, 0) / 1000, 3) AS mean_hold_us,
     round(hold_ns / nullif(length_ns, 0), 9) AS utilisation,
     round(wait_ns / nullif(holds, 0) / 1000, 3) AS mean_wait_us,

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ import pytest
 
 from pagetape import cli
 from pagetape.ab.switch import SWITCHES, Host
+from pagetape.asking import query
+from pagetape.asking.database import Database
 from pagetape.replaying import isolated
 from pagetape.schemas import TABLES, Column
 from pagetape.schemas.tape import Tape, Writer
@@ -55,6 +57,17 @@ def _rows(name: str) -> list[dict[str, Any]]:
             {key: _value(TABLES[name].column(key), text) for key, text in row.items()}
             for row in csv.DictReader(file)
         ]
+
+
+def check_header(db: Database, q: query.Query, values: dict[str, Any]) -> None:
+    """The statement of a query has each column of its header once, and fractions for none of the
+    whole numbers. The selection around it would take the first of two, and round."""
+    statement = q.sql.partition(" FROM (\n")[2].removesuffix("\n)")
+    found = db.run(replace(q, sql=statement), values)
+    types = list(zip(found.columns, map(str, found.types), strict=True))
+    for column in q.columns:
+        (kind,) = (kind for name, kind in types if name == column.name)
+        assert "INT" not in column.type or kind not in ("DOUBLE", "FLOAT"), column.name
 
 
 def write_golden(

@@ -12,18 +12,15 @@ from pagetape.schemas import ZONES
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import kernel_rows
 
+from .conftest import check_header
+
 VALUES: dict[str, Any] = {"machine_pid": 1 << 23, "zones": list(ZONES), "bin_ns": 1000}
 
 
 @pytest.mark.parametrize("q", query.internal().values(), ids=lambda q: q.name)
 def test_header_is_true(q: query.Query, empty: Path) -> None:
-    """The columns and types that DuckDB returns for an empty tape are those of the header."""
     with Database([Tape(empty)]) as db:
-        found = db.run(q, {p.name: VALUES[p.name] for p in q.parameters if p.name in VALUES})
-    types = [name.partition("(")[0] for name in found.types]  # of STRUCT(...), the first word
-    assert list(zip(found.columns, types, strict=True)) == [
-        (column.name, column.type) for column in q.columns
-    ]
+        check_header(db, q, {p.name: VALUES[p.name] for p in q.parameters if p.name in VALUES})
 
 
 def test_an_internal_query_is_neither_report_nor_view() -> None:

@@ -5,7 +5,6 @@
 -- Flame graph tools read one line per row: `folded`, a blank, and `nr`.
 --
 -- Needs: event.alloc
---
 -- Tier: A
 --
 -- Parameters:

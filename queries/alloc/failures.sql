@@ -17,9 +17,7 @@
 -- tape's kernel (see alloc.usable).
 --
 -- Needs: event.alloc
---
 -- Events: whole
---
 -- Tier: A
 --
 -- Parameters:

@@ -11,7 +11,6 @@
 -- a stretch of direct reclaim for another order than the next allocation's. In a replay the waits are those of the model.
 --
 -- Needs: event.alloc, reclaim.direct_reclaim_begin or compaction.begin
---
 -- Tier: B
 --
 -- Parameters:
@@ -98,13 +97,9 @@ every AS (
 )
 
 SELECT
-    w.page_order,
-    w.comm,
-    w.cgroup,
+    w.*,
     e.allocs,
-    w.waited,
     round(100 * w.waited / e.allocs, 3) AS waited_percent,
-    w.failed,
     round(w.ns / 1e6, 3) AS total_ms,
     round((w.ns - w.compact_ns) / 1e6, 3) AS reclaim_ms,
     round(w.compact_ns / 1e6, 3) AS compact_ms,

@@ -10,7 +10,6 @@
 -- free blocks by migratetype: see alloc.failures for the moments of failures.
 --
 -- Needs: zone
---
 -- Tier: A
 --
 -- Parameters:

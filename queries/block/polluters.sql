@@ -11,9 +11,7 @@
 -- recording with `--stacks extfrag`.
 --
 -- Needs: event.alloc_extfrag
---
 -- Events: whole
---
 -- Tier: A
 --
 -- Parameters:

@@ -7,7 +7,6 @@
 -- feedback (R1); without it the policy only counts.
 --
 -- Tapes: several
---
 -- Tier: B
 --
 -- Columns:

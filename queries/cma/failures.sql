@@ -10,9 +10,7 @@
 -- pinned (get_user_pages, DMA), under writeback, or locked. Only the first ranges are shown, see `top`.
 --
 -- Needs: compaction.test_pages_isolated
---
 -- Events: whole
---
 -- Tier: -
 --
 -- Parameters:
@@ -123,17 +121,13 @@ every AS (
 )
 
 SELECT
+    h.*,
     round((r.ts::BIGINT - m.start_ts::BIGINT) / 1e9, 3) AS at_s,
     coalesce(t.comm, r.pid::VARCHAR) AS comm,
     r.kind::VARCHAR AS kind,
     r.pfn,
     (r.end_pfn - r.pfn)::BIGINT AS nr_pages,
-    h.holder,
-    h.cgroup,
-    h.migratetype,
-    h.pages,
-    round((h.since_ts::BIGINT - m.start_ts::BIGINT) / 1e9, 3) AS held_since_s,
-    h.holds_busy
+    round((h.since_ts::BIGINT - m.start_ts::BIGINT) / 1e9, 3) AS held_since_s
 FROM range_failed AS r
 JOIN machine AS m ON m.tape = r.tape
 JOIN every AS h USING (number)

@@ -13,7 +13,6 @@
 -- block_use). Pages that compaction moves have no event at their new place.
 --
 -- Needs: pageblock
---
 -- Tier: A
 --
 -- Columns:

@@ -15,7 +15,6 @@
 -- kcompactd of a replay is not a thread: its node names it.
 --
 -- Needs: compaction.begin
---
 -- Tier: B
 --
 -- Parameters:

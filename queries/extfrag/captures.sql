@@ -8,7 +8,6 @@
 -- is older or unknown, or if compaction was not recorded.
 --
 -- Events: whole
---
 -- Tier: B
 --
 -- Columns:

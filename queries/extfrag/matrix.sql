@@ -11,9 +11,7 @@
 -- recording and its replay the report counts the same span; compare tapes of equal `seconds`.
 --
 -- Tapes: several
---
 -- Needs: event.alloc_extfrag
---
 -- Tier: A
 --
 -- Columns:
@@ -68,14 +66,7 @@ filled AS (
 )
 
 SELECT
-    f.tape,
-    f.alloc_migratetype::VARCHAR AS alloc_migratetype,
-    f.fallback_migratetype::VARCHAR AS fallback_migratetype,
-    f.claim_whole,
-    f.claim_part,
-    f.pollute,
-    f.polluted_pages,
-    f.polluted_blocks,
+    f.*,
     round(
         CASE
             WHEN f.fallback_unit = first(f.fallback_unit) OVER base

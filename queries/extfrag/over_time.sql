@@ -4,7 +4,6 @@
 -- also one without a fallback. extfrag.types_over_time has them by migratetype.
 --
 -- Needs: event.alloc_extfrag
---
 -- Tier: A
 --
 -- Parameters:

@@ -9,9 +9,7 @@
 -- `pagetape paper nofragment` has the figures of the authors of the 5.0 series beside the model's.
 --
 -- Tapes: several
---
 -- Events: whole
---
 -- Tier: A
 --
 -- Columns:
@@ -119,16 +117,12 @@ ours AS (
 )
 
 SELECT
-    tape,
-    policy,
+    *,
     key.alloc_migratetype AS alloc_migratetype,
     key.fallback_migratetype AS fallback_migratetype,
     key.fallback_order AS fallback_order,
     key.kind AS kind,
-    nr,
-    against,
     CASE WHEN against IS NOT NULL THEN round(100 * (nr - base) / nullif(base, 0), 1) END AS percent,
-    model_error,
     boosts AS boosts_asked,
     kswapd AS kswapd_asked
 FROM ours

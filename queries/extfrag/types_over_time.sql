@@ -6,7 +6,6 @@
 -- pageblocks. Kernels up to 6.8 emit one event for each free block taken, later ones one for each page.
 --
 -- Needs: event.alloc_extfrag
---
 -- Tier: A
 --
 -- Parameters:

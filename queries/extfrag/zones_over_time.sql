@@ -10,7 +10,6 @@
 -- `free_*` by migratetype is empty in other intervals. Null nodes are pages outside the zones of the first snapshot.
 --
 -- Needs: event.alloc_extfrag or zone
---
 -- Tier: A
 --
 -- Parameters:

@@ -79,18 +79,11 @@ fence AS (
 )
 
 SELECT
-    r.metric,
-    r.machine,
-    r.host,
-    r.kernel,
-    r.total,
-    round(r.per_hour, 6) AS per_hour,
+    r.* REPLACE (round(r.per_hour, 6) AS per_hour, round(r.hours, 3) AS hours),
     round(f.p50, 6) AS p50,
     round(exp(f.high + greatest(3 * (f.high - f.low), ln(2))) - 1, 6) AS fence,
     round((r.per_hour + 1) / (f.p50 + 1), 2) AS times,
-    f.hosts,
-    round(r.hours, 3) AS hours,
-    r.worst_date
+    f.hosts
 FROM rate AS r
 JOIN fence AS f USING (metric)
 WHERE ln(r.per_hour + 1) > f.high + greatest(3 * (f.high - f.low), ln(2))

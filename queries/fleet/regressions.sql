@@ -32,20 +32,14 @@
 --   hosts_cohort   BIGINT   Hosts of the cohort that count.
 --   paired         BOOLEAN  Each host is compared with itself.
 SELECT
-    metric,
-    base,
-    cohort,
-    verdict,
-    round(ratio, 4) AS ratio,
-    round(low, 4) AS low,
-    round(high, 4) AS high,
-    round(median_base, 6) AS median_base,
-    round(median_cohort, 6) AS median_cohort,
-    round(share_higher, 1) AS share_higher,
-    p,
-    hosts_base,
-    hosts_cohort,
-    paired
+    * REPLACE (
+        round(ratio, 4) AS ratio,
+        round(low, 4) AS low,
+        round(high, 4) AS high,
+        round(median_base, 6) AS median_base,
+        round(median_cohort, 6) AS median_cohort,
+        round(share_higher, 1) AS share_higher
+    )
 FROM archived_comparison
 WHERE cohort IS DISTINCT FROM $base AND ($change IS NULL OR cohort = 'after')
 ORDER BY p, abs(ln(ratio)) DESC, metric, cohort

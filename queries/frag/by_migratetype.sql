@@ -25,10 +25,6 @@ SELECT
     any_value(b.nr_blocks)::BIGINT AS nr_blocks
 FROM free_area AS f
 JOIN machine AS m USING (tape)
-LEFT JOIN block_count AS b
-    ON b.snapshot = f.snapshot
-    AND b.node = f.node
-    AND b.zone = f.zone
-    AND b.migratetype = f.migratetype
+LEFT JOIN block_count AS b USING (snapshot, node, zone, migratetype)
 GROUP BY f.snapshot, f.ts, f.node, f.zone, f.migratetype
 ORDER BY f.snapshot, f.node, f.zone, f.migratetype

@@ -10,7 +10,6 @@
 -- MOVABLE and in use at its end: only for the last snapshot. The addresses of a private tape are moved.
 --
 -- Needs: pageblock
---
 -- Tier: A
 --
 -- Parameters:
@@ -64,14 +63,9 @@ block AS (
         s.blocks AS whole,
         c.snapshot = c.last AS at_end
     FROM pageblock AS b
-    JOIN chosen AS c ON c.tape = b.tape AND c.snapshot = b.snapshot
-    JOIN shape AS s ON s.tape = b.tape
-    LEFT JOIN block_use AS u
-        ON u.tape = b.tape
-        AND u.snapshot = b.snapshot
-        AND u.node = b.node
-        AND u.zone = b.zone
-        AND u.pfn = b.pfn
+    JOIN chosen AS c USING (tape, snapshot)
+    JOIN shape AS s USING (tape)
+    LEFT JOIN block_use AS u USING (tape, snapshot, node, zone, pfn)
 ),
 
 counted AS (
@@ -133,21 +127,10 @@ judged AS (
 )
 
 SELECT
-    j.snapshot,
-    j.node,
+    *,
     j.region::UBIGINT AS at_gib,
-    j.zones,
-    j.blocks,
-    j.unmovable,
-    j.reclaimable,
-    j.reserved,
-    j.guessed,
-    j.free_blocks,
-    j.fixed_blocks,
-    j.fixed_pages::BIGINT AS fixed_pages,
     CASE WHEN j.at_end THEN h.comm END AS task,
     CASE WHEN j.at_end THEN h.pages END AS task_pages,
-    j.verdict,
     count(*) FILTER (j.verdict IN ('free', 'after compaction', 'untainted by type')) OVER (PARTITION BY j.tape, j.snapshot)
         AS possible
 FROM judged AS j

@@ -80,20 +80,12 @@ drained AS (
 )
 
 SELECT
-    i.snapshot,
-    i.node,
-    i.zone,
-    i.page_order,
-    i.nr_free,
+    i.*,
     i.nr_free << i.page_order::INTEGER AS pages,
-    i.unusable_free,
-    i.fragmentation_index,
-    i.extfrag_for_order,
     unusable_free_index(d.free_pages, d.usable_pages) AS drained_unusable_free,
     fragmentation_index(i.page_order, d.free_blocks, d.free_pages, d.usable_pages) AS drained_fragmentation_index,
     extfrag_for_order(d.free_pages, d.usable_pages) AS drained_extfrag_for_order
 FROM frag_index AS i
-LEFT JOIN drained AS d
-    ON d.snapshot = i.snapshot AND d.node = i.node AND d.zone = i.zone AND d.page_order = i.page_order
+LEFT JOIN drained AS d USING (snapshot, node, zone, page_order)
 WHERE i.snapshot IS NOT NULL
 ORDER BY i.snapshot, i.node, i.zone, i.page_order

@@ -5,7 +5,6 @@
 -- as free.
 --
 -- Needs: free_count.began
---
 -- Tier: A
 --
 -- Parameters:
@@ -21,14 +20,8 @@
 --   fragmentation_index  BIGINT     -1000, or 0 to 1000: see frag.indices.
 --   extfrag_for_order    BIGINT     Share of free pages in smaller blocks, 0 to 100; for order 9 the zone's fragmentation score.
 SELECT
-    round((i.ts::BIGINT - m.start_ts::BIGINT) / 1e9, 3) AS at_s,
-    i.node,
-    i.zone,
-    i.free_pages,
-    i.usable_pages,
-    i.unusable_free,
-    i.fragmentation_index,
-    i.extfrag_for_order
+    i.*,
+    round((i.ts::BIGINT - m.start_ts::BIGINT) / 1e9, 3) AS at_s
 FROM frag_index AS i
 JOIN machine AS m USING (tape)
 WHERE i.snapshot IS NULL

@@ -66,12 +66,8 @@ every AS (
 )
 
 SELECT
-    e.snapshot,
+    *,
     CASE WHEN e.ts > 0 THEN round((e.ts::BIGINT - k.start_ts::BIGINT) / 1e9, 3) + 0.0 END AS at_s,
-    e.node,
-    e.zone::VARCHAR AS zone,
-    e.score::BIGINT AS score,
-    k.low::BIGINT AS low,
     least(k.low + k.leeway, 100)::BIGINT AS high,
     CASE
         WHEN e.zone IS NULL THEN k.proactiveness > 0 AND k.proactive != 'PROACTIVE_NONE' AND e.score > least(k.low + k.leeway, 100)

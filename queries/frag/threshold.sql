@@ -11,9 +11,7 @@
 -- `age_s` seconds old: with few samples it says little.
 --
 -- Needs: free_area
---
 -- Events: whole
---
 -- Tier: A
 --
 -- Parameters:
@@ -121,24 +119,7 @@ acted AS (
 )
 
 SELECT
-    c.node,
-    c.zone,
-    c.page_order,
-    c.threshold,
-    c.moments,
-    c.block_free,
-    c.reclaims,
-    c.compacts,
-    c.p50_index,
-    c.most_index,
-    a.checks,
-    a.refused,
-    a.short,
-    a.succeeded,
-    a.failed,
-    a.succeeded_index,
-    a.failed_index,
-    round(a.age_s, 3) AS age_s,
+    * REPLACE (round(a.age_s, 3) AS age_s),
     CASE
         WHEN a.refused > 0 AND c.reclaims > 0
             THEN printf('lower than %d lets compaction try: the threshold refused it %d times', c.p50_index, a.refused)

@@ -236,19 +236,7 @@ scanned AS (
     WHERE who NOT IN ('explicit', 'unknown') AND until_ts >= from_ts
 )
 
-SELECT
-    s.ts,
-    s.what,
-    s.node::USMALLINT AS node,
-    s.class_zone::VARCHAR AS class_zone,
-    s.page_order::UTINYINT AS page_order,
-    s.scanned::UBIGINT AS scanned,
-    s.freed::UBIGINT AS freed,
-    s.ns::UBIGINT AS ns,
-    s.lru_pages::UBIGINT AS lru_pages,
-    m.generations,
-    s.pass::UINTEGER AS pass,
-    s.spent
+SELECT *
 FROM scanned AS s
 CROSS JOIN mode AS m
 ORDER BY s.ts, s."at"

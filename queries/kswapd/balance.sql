@@ -14,7 +14,6 @@
 -- records the result of each pass. These columns are empty if the tape has no such events.
 --
 -- Events: whole
---
 -- Tier: B
 --
 -- Columns:

@@ -12,9 +12,7 @@
 -- free: it stops later in a zone that has some. `unusable_pages` is their largest number at a snapshot; a smaller overshoot means nothing.
 --
 -- Needs: reclaim.kswapd_wake, event.free, zone
---
 -- Events: whole
---
 -- Tier: B
 --
 -- Columns:

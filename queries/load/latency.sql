@@ -9,7 +9,6 @@
 -- them is modelled in a replay.
 --
 -- Needs: sample_latency
---
 -- Tier: -
 --
 -- Parameters:

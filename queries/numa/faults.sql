@@ -12,9 +12,7 @@
 -- recording and the replay under the tape's own rules is the error.
 --
 -- Tapes: several
---
 -- Replay: without thp_numa or order_walk, a request that failed on the recording gets no block here, also where the model has one: `compare` counts these as served
---
 -- Tier: B
 --
 -- Columns:
@@ -86,18 +84,10 @@ found AS (
 )
 
 SELECT
-    f.tape,
+    f.*,
     m.policy,
-    f.faults::BIGINT AS faults,
-    f.local::BIGINT AS local,
-    f.remote::BIGINT AS remote,
     greatest(f.faults - f.local - f.remote, 0)::BIGINT AS fallback,
-    round((f.local + f.remote) / nullif(f.faults, 0), 4)::DOUBLE AS success,
-    f.below_watermark::BIGINT AS below_watermark,
-    f.fragmented::BIGINT AS fragmented,
-    f.no_compaction::BIGINT AS no_compaction,
-    f.swallowed::BIGINT AS swallowed,
-    f.pieces::BIGINT AS pieces
+    round((f.local + f.remote) / nullif(f.faults, 0), 4)::DOUBLE AS success
 FROM found AS f
 JOIN machine AS m USING (tape)
 ORDER BY m.place

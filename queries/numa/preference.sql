@@ -13,7 +13,6 @@
 -- -o`. A machine with one node has no rows. Read `share` first.
 --
 -- Nodes: several
---
 -- Tier: A
 --
 -- Columns:
@@ -61,12 +60,7 @@ other AS (
 )
 
 SELECT
-    found,
-    threads::BIGINT AS threads,
-    requests::BIGINT AS requests,
-    round(requests / sum(requests) OVER (), 6)::DOUBLE AS share,
-    remote::BIGINT AS remote,
-    unforced::BIGINT AS unforced,
-    known::BIGINT AS known
+    *,
+    round(requests / sum(requests) OVER (), 6)::DOUBLE AS share
 FROM (FROM thread UNION ALL FROM other)
 ORDER BY requests DESC, found

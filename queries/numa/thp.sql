@@ -17,11 +17,8 @@
 -- that the tape has no distances; the report then uses 10 and 20.
 --
 -- Tapes: several
---
 -- Nodes: several
---
 -- Events: whole
---
 -- Tier: B
 --
 -- Parameters:
@@ -100,12 +97,8 @@ placed AS (
 )
 
 SELECT
-    p.tape,
+    p.* REPLACE (round(p.page_s, 3) AS page_s),
     m.policy,
-    p.distance,
-    p.size,
-    p.pages::BIGINT AS pages,
-    round(p.page_s, 3) AS page_s,
     round(p.page_s / nullif(sum(p.page_s) OVER t, 0), 6) AS share,
     c.percent AS cost_percent,
     round(
@@ -117,8 +110,7 @@ SELECT
         coalesce(sum(p.page_s) FILTER (p.size = 'huge' AND p.distance > 0) OVER t, 0)
         / nullif(sum(p.page_s) FILTER (p.size = 'huge') OVER t, 0),
         6
-    ) AS remote_huge,
-    p.assumed
+    ) AS remote_huge
 FROM placed AS p
 JOIN machine AS m USING (tape)
 JOIN price AS c USING (distance, size)

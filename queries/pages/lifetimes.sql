@@ -10,9 +10,7 @@
 -- with most pages come first.
 --
 -- Needs: event.alloc, event.free
---
 -- Events: whole
---
 -- Tier: A
 --
 -- Parameters:
@@ -213,19 +211,15 @@ answered AS (
 )
 
 SELECT
-    migratetype::VARCHAR AS migratetype,
-    page_order,
-    comm,
-    allocs,
-    freed,
-    in_use,
+    * REPLACE (
+        round(p50_ms, 3) AS p50_ms,
+        round(p90_ms, 3) AS p90_ms,
+        round(p99_ms, 3) AS p99_ms,
+        round(max_ms, 3) AS max_ms,
+        round(least_p50_ms, 3) AS least_p50_ms
+    ),
     allocs - freed - in_use AS unseen,
     round(100 * in_use / allocs, 1) AS in_use_percent,
-    round(p50_ms, 3) AS p50_ms,
-    round(p90_ms, 3) AS p90_ms,
-    round(p99_ms, 3) AS p99_ms,
-    round(max_ms, 3) AS max_ms,
-    round(least_p50_ms, 3) AS least_p50_ms,
     CASE
         WHEN freed = 0 THEN 'none freed on the tape'
         WHEN in_use = 0 THEN 'none in use at the end'

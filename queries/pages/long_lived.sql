@@ -10,9 +10,7 @@
 -- kernel stacks (`record --stacks extfrag`).
 --
 -- Needs: event.alloc, free_block or block_guess
---
 -- Events: whole
---
 -- Tier: A
 --
 -- Parameters:
@@ -132,13 +130,7 @@ counted AS (
 )
 
 SELECT
-    comm,
-    cgroup,
-    migratetype,
-    page_order,
-    callers,
-    pages,
-    blocks,
+    *,
     CASE WHEN migratetype = 'MOVABLE' THEN 0 WHEN migratetype IS NOT NULL THEN blocks END AS pinned_blocks,
     round(CASE WHEN migratetype = 'MOVABLE' THEN 0 WHEN migratetype IS NOT NULL THEN mib END, 1) AS pinned_mib,
     round(list_aggregate(ages, 'quantile_cont', 0.5), 3) AS p50_age_s,

@@ -9,7 +9,6 @@
 -- The model samples the lists every 10 ms; `most_pages` may miss a shorter swing.
 --
 -- Tapes: several
---
 -- Tier: A
 --
 -- Parameters:

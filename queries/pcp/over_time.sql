@@ -9,7 +9,6 @@
 -- `refilled` is empty, and `taken` has all pages. High limits of the lists are in `pagetape report samples.parameters --name 'pcp_%'`.
 --
 -- Needs: event.alloc_zone_locked
---
 -- Tier: A
 --
 -- Parameters:
@@ -47,14 +46,8 @@ WITH counted AS (
 )
 
 SELECT
+    *,
     (slice * greatest($interval_ms::BIGINT, 1) / 1000)::DOUBLE AS at_s,
-    cpu,
-    allocs,
-    frees,
-    taken::BIGINT AS taken,
-    refilled::BIGINT AS refilled,
-    drained::BIGINT AS drained,
-    drains,
     (taken - drained)::BIGINT AS net_pages,
     round(100 * least(taken, drained) / nullif(taken, 0), 1) AS churn_percent,
     round(

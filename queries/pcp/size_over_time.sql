@@ -5,9 +5,7 @@
 -- model is read every 10 ms: compare `mean_pages`, not `least` and `most`.
 --
 -- Needs: pcp_occupancy or sample.began
---
 -- Tapes: several
---
 -- Tier: A
 --
 -- Parameters:
@@ -97,17 +95,7 @@ modelled AS (
 )
 
 SELECT
-    tape,
-    (slice * greatest($interval_ms::BIGINT, 1) / 1000)::DOUBLE AS at_s,
-    cpu,
-    node,
-    zone,
-    source,
-    round(mean_pages, 1) AS mean_pages,
-    least,
-    most,
-    high,
-    high_min,
-    high_max
+    * REPLACE (round(mean_pages, 1) AS mean_pages),
+    (slice * greatest($interval_ms::BIGINT, 1) / 1000)::DOUBLE AS at_s
 FROM (FROM recorded WHERE mean_pages IS NOT NULL UNION ALL FROM modelled)
 ORDER BY slice, cpu, node, zone, tape, source DESC

@@ -12,7 +12,6 @@
 -- not mark refills: all pages count as direct.
 --
 -- Tapes: several
---
 -- Tier: A
 --
 -- Columns:
@@ -73,15 +72,8 @@ counted AS (
 )
 
 SELECT
-    tape,
-    policy,
-    alloc_pages,
-    taken,
-    refilled,
+    *,
     greatest(taken - refilled, 0) AS direct,
-    drained,
-    refills,
-    lock_holds,
     round(100 * taken / nullif(first(taken) OVER (ORDER BY place), 0), 1) AS traffic,
     round(100 * lock_holds / nullif(first(lock_holds) OVER (ORDER BY place), 0), 1) AS locking
 FROM counted

@@ -7,7 +7,6 @@
 -- sent to swap or to a file, not those that the flusher threads wrote.
 --
 -- Events: whole
---
 -- Tier: -
 --
 -- Columns:

@@ -6,7 +6,6 @@
 -- compaction moves is freed at its old place, with the cause `compact`.
 --
 -- Events: whole
---
 -- Tier: -
 --
 -- Columns:

@@ -20,9 +20,7 @@
 -- without is `unclear`. lowmem_reserve is not counted: it does not bind requests for the zone itself.
 --
 -- Needs: zone
---
 -- Events: whole
---
 -- Tier: B
 --
 -- Parameters:
@@ -160,24 +158,12 @@ judged AS (
 )
 
 SELECT
-    node,
-    zone,
-    points,
-    error_pages,
-    wmark_min,
-    wmark_low,
-    wmark_high,
-    lowest_free,
+    * REPLACE (
+        round(below_low_s, 3) AS below_low_s,
+        if(room > wmark_low - wmark_min, room, NULL) AS room
+    ),
     unusable AS unusable_pages,
     round((lowest_ts::BIGINT - start_ts::BIGINT) / 1e9, 3) AS lowest_at_s,
-    falls,
-    round(below_low_s, 3) AS below_low_s,
-    near_misses,
-    below_min,
-    calls,
-    stalls,
-    min_free_kbytes,
-    if(room > wmark_low - wmark_min, room, NULL) AS room,
     CASE
         WHEN room > wmark_low - wmark_min
             THEN ceil(min_free_kbytes::DOUBLE * 4 * room / greatest(wmark_min, 1))::BIGINT
@@ -200,7 +186,6 @@ SELECT
             AND sum(near_misses + below_min) OVER () = 0
             THEN printf('unclear: never below low at %d points, but %d direct reclaims for order 0', points, for_order_0)
         ELSE printf('enough: never below low at %d points', points)
-    END AS advice,
-    lowest_error
+    END AS advice
 FROM judged
 ORDER BY node, zone

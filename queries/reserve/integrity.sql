@@ -60,13 +60,8 @@ known AS (
     SELECT count(sleeping_orders) = count(*) AS sleeping FROM counter
 )
 SELECT
+    r.*,
     (r.ts - min(r.ts) OVER ()) / 1e9 AS at_s,
-    r.node,
-    r.zone,
-    r.blocks,
-    r.home_pages,
-    r.astray_pages,
-    r.pcp_pages,
     coalesce(s.leaked, 0)::BIGINT AS leaked,
     coalesce(s.taken, 0)::BIGINT AS taken,
     coalesce(s.atomic_orders, 0)::BIGINT AS atomic_orders,

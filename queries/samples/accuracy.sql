@@ -6,9 +6,7 @@
 -- blocks of a guest off the free lists for a moment), that events are lost, or that the reading is wrong. Samples after the last event are left out, and those whose files share one stamp.
 --
 -- Needs: free_count.began
---
 -- Events: whole
---
 -- Tier: A
 --
 -- Columns:

@@ -19,14 +19,9 @@
 --   value   BIGINT     Value from then on.
 --   text    VARCHAR    The word of the value, where the setting is a choice among words.
 SELECT
+    *,
     round((ts::BIGINT - (SELECT start_ts FROM machine)::BIGINT) / 1e9, 3) AS at_s,
-    name,
-    node,
-    zone::VARCHAR AS zone,
-    cpu,
-    lag(value) OVER (PARTITION BY name, node, zone, cpu ORDER BY ts) AS before,
-    value,
-    text
+    lag(value) OVER (PARTITION BY name, node, zone, cpu ORDER BY ts) AS before
 FROM parameter
 WHERE name LIKE $name
 ORDER BY ts, name, node, zone, cpu

@@ -5,7 +5,6 @@
 -- tracepoints. Samples go on after the last event, while the recorder reads its rings. All rates are pages per second or events per second.
 --
 -- Needs: sample.began
---
 -- Tier: A
 --
 -- Columns:

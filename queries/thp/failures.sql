@@ -15,11 +15,8 @@
 -- context the task is the interrupted one. Requests of the recorder are the rows with `recorder`.
 --
 -- Needs: event.alloc
---
 -- Events: whole
---
 -- Replay: a request that failed on the recording gets no block here, also where the model has one: `compare` counts these as served
---
 -- Tier: A
 --
 -- Columns:
@@ -57,14 +54,10 @@ found AS (
 )
 
 SELECT
-    f.cause,
-    f.comm,
-    f.recorder,
-    f.failed::BIGINT AS failed,
+    f.* REPLACE (if(f.gfp_flags IS NULL, NULL, gfp_names(f.gfp_flags)) AS gfp_flags),
     round(100 * f.failed / sum(f.failed) OVER (), 1)::DOUBLE AS percent,
     round((f.first_ts::BIGINT - m.start_ts::BIGINT) / 1e9, 3) AS first_at_s,
-    round((f.last_ts::BIGINT - m.start_ts::BIGINT) / 1e9, 3) AS last_at_s,
-    if(f.gfp_flags IS NULL, NULL, gfp_names(f.gfp_flags)) AS gfp_flags
+    round((f.last_ts::BIGINT - m.start_ts::BIGINT) / 1e9, 3) AS last_at_s
 FROM found AS f
 CROSS JOIN machine AS m
 ORDER BY f.failed DESC, f.cause, f.comm, f.recorder

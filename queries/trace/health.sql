@@ -8,7 +8,6 @@
 -- they exceed 5 % of all frees.
 --
 -- Events: whole
---
 -- Tier: -
 --
 -- Columns:

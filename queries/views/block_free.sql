@@ -19,8 +19,7 @@ WITH listed AS (
     UNION ALL
     SELECT g.tape, g.snapshot, g.node, g.zone, g.pfn, g.page_order, false
     FROM block_guess AS g
-    ANTI JOIN (SELECT DISTINCT tape, snapshot, node, zone FROM free_block) AS b
-        ON b.tape = g.tape AND b.snapshot = g.snapshot AND b.node = g.node AND b.zone = g.zone
+    ANTI JOIN (SELECT DISTINCT tape, snapshot, node, zone FROM free_block) AS b USING (tape, snapshot, node, zone)
 ),
 
 part AS (

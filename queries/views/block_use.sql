@@ -120,16 +120,8 @@ judged AS (
 )
 
 SELECT
-    tape,
-    snapshot,
-    node,
-    zone,
-    pfn,
-    migratetype,
-    free_pages,
-    CASE WHEN content <> 'unknown' THEN movable_pages END AS movable_pages,
-    CASE WHEN content <> 'unknown' THEN fixed_pages END AS fixed_pages,
-    content,
-    ts,
-    flags_ts
+    * REPLACE (
+        CASE WHEN content <> 'unknown' THEN movable_pages END AS movable_pages,
+        CASE WHEN content <> 'unknown' THEN fixed_pages END AS fixed_pages
+    )
 FROM judged

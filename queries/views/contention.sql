@@ -20,13 +20,7 @@ WITH followed AS (
 )
 
 SELECT
-    tape,
-    ts,
-    cpu,
-    pid,
-    flags,
-    node,
-    zone::VARCHAR AS zone,
+    *,
     if(next_kind = 'end', next_ts - ts, NULL)::BIGINT AS wait_ns
 FROM followed
 WHERE kind = 'begin'

@@ -24,23 +24,8 @@
 --   first_ts              UBIGINT    Trace clock of the first event without a page, ns; null if there is none.
 --   last_ts               UBIGINT    The same of the last one.
 SELECT
-    tape,
-    played,
-    recorder,
-    in_interrupt,
-    kind::VARCHAR AS kind,
-    cpu,
-    pid,
-    page_order,
-    migratetype::VARCHAR AS migratetype,
-    gfp_flags,
-    percpu_refill,
-    fallback_order,
-    fallback_migratetype::VARCHAR AS fallback_migratetype,
-    change_ownership,
-    events::BIGINT AS events,
-    without_page::BIGINT AS without_page,
-    runs::BIGINT AS runs,
-    if(without_page > 0, first_ts, NULL) AS first_ts,
-    if(without_page > 0, last_ts, NULL) AS last_ts
+    * REPLACE (
+        if(without_page > 0, first_ts, NULL) AS first_ts,
+        if(without_page > 0, last_ts, NULL) AS last_ts
+    )
 FROM sequence_event_group

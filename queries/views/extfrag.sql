@@ -24,17 +24,9 @@
 --   kind                  VARCHAR   whole, claim or steal.
 --   below_pageblock       BOOLEAN   fallback_order < pageblock_order; the kernel prints it as fragmenting.
 SELECT
-    e.tape,
-    e.ts,
-    e.cpu,
-    e.pid,
-    e.flags,
-    e.pfn,
+    e.* REPLACE (fallback_kind(e.fallback_order, e.change_ownership, m.pageblock_order) AS kind),
     e.page_order AS alloc_order,
-    e.fallback_order,
     e.migratetype AS alloc_migratetype,
-    e.fallback_migratetype,
-    fallback_kind(e.fallback_order, e.change_ownership, m.pageblock_order) AS kind,
     e.fallback_order < m.pageblock_order AS below_pageblock
 FROM sequence_rare_event AS e
 JOIN machine AS m USING (tape)

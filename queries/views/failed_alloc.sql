@@ -169,18 +169,10 @@ judged AS (
 )
 
 SELECT
-    f.tape,
-    f.ts,
-    f.cpu,
-    f.pid,
-    f.page_order,
-    f.migratetype,
-    f.gfp_flags,
-    f.by_recorder,
-    j.free_pages,
-    j.usable_pages,
-    if(j.usable_pages IS NULL, NULL, j.at_most) AS at_most,
-    CASE WHEN j.memory THEN 'memory' WHEN j.passes AND f.page_order > 0 THEN 'block' END AS lacks,
-    coalesce(j.elsewhere, false) AS elsewhere
+    * REPLACE (
+        if(j.usable_pages IS NULL, NULL, j.at_most) AS at_most,
+        coalesce(j.elsewhere, false) AS elsewhere
+    ),
+    CASE WHEN j.memory THEN 'memory' WHEN j.passes AND f.page_order > 0 THEN 'block' END AS lacks
 FROM failed AS f
 LEFT JOIN judged AS j USING (number)

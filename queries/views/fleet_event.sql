@@ -10,12 +10,6 @@
 --   events        BIGINT   Number of events.
 --   without_page  BIGINT   Of these, events without a page: of alloc, failed requests.
 SELECT
-    (segment::BIGINT << 32) | number AS tape,
-    kind,
-    page_order,
-    migratetype,
-    node,
-    zone,
-    events,
-    without_page
+    *,
+    (segment::BIGINT << 32) | number AS tape
 FROM archived_event

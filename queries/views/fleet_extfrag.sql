@@ -14,14 +14,6 @@
 --   zone                  VARCHAR  Zone; null if no snapshot of the tape shows it.
 --   events                BIGINT   Number of fallbacks.
 SELECT
-    (segment::BIGINT << 32) | number AS tape,
-    alloc_migratetype,
-    fallback_migratetype,
-    alloc_order,
-    fallback_order,
-    kind,
-    below_pageblock,
-    node,
-    zone,
-    events
+    *,
+    (segment::BIGINT << 32) | number AS tape
 FROM archived_extfrag

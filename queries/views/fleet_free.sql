@@ -9,11 +9,6 @@
 --   page_order   INTEGER  Order of the blocks.
 --   blocks       BIGINT   Number of free blocks.
 SELECT
-    (segment::BIGINT << 32) | number AS tape,
-    moment,
-    node,
-    zone,
-    migratetype,
-    page_order,
-    blocks
+    *,
+    (segment::BIGINT << 32) | number AS tape
 FROM archived_free

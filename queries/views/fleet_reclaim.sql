@@ -10,10 +10,6 @@
 --   total_ms  DOUBLE   Total time of the runs, in ms; null for events without a time.
 --   max_ms    DOUBLE   The longest run, in ms.
 SELECT
-    (segment::BIGINT << 32) | number AS tape,
-    what,
-    runs,
-    pages,
-    total_ms,
-    max_ms
+    *,
+    (segment::BIGINT << 32) | number AS tape
 FROM archived_reclaim

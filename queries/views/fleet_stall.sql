@@ -12,11 +12,6 @@
 --   total_us  DOUBLE   Their total time, in us.
 --   max_us    DOUBLE   The longest of them, in us.
 SELECT
-    (segment::BIGINT << 32) | number AS tape,
-    what,
-    class,
-    bucket,
-    stalls,
-    total_us,
-    max_us
+    *,
+    (segment::BIGINT << 32) | number AS tape
 FROM archived_stall

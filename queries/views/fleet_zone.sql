@@ -11,13 +11,6 @@
 --   wmark_low   BIGINT   Low watermark, in pages.
 --   wmark_high  BIGINT   High watermark, in pages.
 SELECT
-    (segment::BIGINT << 32) | number AS tape,
-    moment,
-    node,
-    zone,
-    managed,
-    free,
-    wmark_min,
-    wmark_low,
-    wmark_high
+    *,
+    (segment::BIGINT << 32) | number AS tape
 FROM archived_zone

@@ -44,16 +44,7 @@ summed AS (
 )
 
 SELECT
-    tape,
-    snapshot,
-    ts,
-    node,
-    zone,
-    page_order,
-    nr_free,
-    free_blocks::BIGINT AS free_blocks,
-    free_pages::BIGINT AS free_pages,
-    usable_pages::BIGINT AS usable_pages,
+    *,
     unusable_free_index(free_pages, usable_pages) AS unusable_free,
     fragmentation_index(page_order, free_blocks, free_pages, usable_pages) AS fragmentation_index,
     extfrag_for_order(free_pages, usable_pages) AS extfrag_for_order

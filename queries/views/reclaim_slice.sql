@@ -34,11 +34,7 @@ numbered AS (
 )
 
 SELECT
-    tape,
-    pid,
-    cause,
-    from_ts,
-    until_ts,
+    *,
     unnest(
         CASE
             WHEN slices <= 100000000 THEN range(first, past)

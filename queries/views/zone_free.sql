@@ -29,19 +29,5 @@
 --   before_pages        BIGINT     Its free_pages.
 --   before_error_pages  BIGINT     Its error_pages.
 --   before_reading      BOOLEAN    Its reading.
-SELECT
-    tape,
-    place,
-    node,
-    zone::VARCHAR AS zone,
-    ts,
-    free_pages,
-    reading,
-    error_pages,
-    widest_pages,
-    next_ts,
-    before_ts,
-    before_pages,
-    before_error_pages,
-    before_reading
+SELECT *
 FROM sequence_zone_free

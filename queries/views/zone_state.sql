@@ -173,10 +173,8 @@ known AS MATERIALIZED (
         l.cma_blocks,
         l.highatomic_blocks
     FROM snapped AS z
-    LEFT JOIN list AS l
-        ON l.tape = z.tape AND l.snapshot = z.snapshot AND l.node = z.node AND l.zone = z.zone
-    LEFT JOIN block AS b
-        ON b.tape = z.tape AND b.snapshot = z.snapshot AND b.node = z.node AND b.zone = z.zone
+    LEFT JOIN list AS l USING (tape, snapshot, node, zone)
+    LEFT JOIN block AS b USING (tape, snapshot, node, zone)
 ),
 
 mark AS (

@@ -8,9 +8,7 @@
 -- The recorded figures are lower bounds. A zone without a wait has no row.
 --
 -- Needs: lock_event or lock_wait or zone_lock
---
 -- Tapes: several
---
 -- Tier: A
 --
 -- Columns:
@@ -89,18 +87,13 @@ released AS (
 )
 
 SELECT
-    w.tape,
-    w.node,
-    w.zone,
-    w.source,
-    w.contentions::BIGINT AS contentions,
+    w.*,
     round(w.contentions / nullif((m.end_ts - m.start_ts) / 1e9, 0), 1) AS per_s,
     round(w.wait_ns / 1e6, 3) AS wait_ms,
     round(w.p50_ns / 1e3, 3) AS p50_us,
     round(w.p99_ns / 1e3, 3) AS p99_us,
     round(w.max_ns / 1e3, 3) AS max_us,
     round(100 * w.wait_ns / nullif((m.end_ts - m.start_ts)::DOUBLE * m.cpus * w.copies, 0), 6) AS cpu_percent,
-    w.cut::BIGINT AS cut,
     r.releases
 FROM (FROM waited UNION ALL FROM modelled) AS w
 JOIN machine AS m USING (tape)

@@ -10,7 +10,6 @@
 -- `pagetape replay --policy zone_lock:profile=tape` uses these numbers.
 --
 -- Events: whole
---
 -- Tier: A
 --
 -- Columns:
@@ -37,10 +36,7 @@ fitted AS (
 )
 
 SELECT
-    what,
-    runs,
-    blocks,
-    round(block_ns, 1) AS block_ns,
+    * REPLACE (round(block_ns, 1) AS block_ns),
     round(t.ns, 1) AS tracing_ns,
     round(greatest(block_ns - coalesce(t.ns, 0), 1), 1) AS net_ns
 FROM fitted

@@ -8,7 +8,6 @@
 -- count, and the MB of one. MB here is 2^20 bytes.
 --
 -- Tapes: several
---
 -- Tier: A
 --
 -- Columns:
@@ -41,11 +40,7 @@ asked AS (
 )
 
 SELECT
-    h.tape,
-    h.kind,
-    h.holds,
-    h.blocks,
-    h.hold_ns,
+    h.*,
     round(a.pages * m.page_size / 1048576, 2) AS requested_mb,
     round(a.unused * m.page_size / 1048576, 2) AS unused_mb,
     round(h.hold_ns / nullif(a.pages * m.page_size / 1048576, 0), 1) AS ns_per_mb

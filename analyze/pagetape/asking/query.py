@@ -8,17 +8,11 @@ A header is the comment block at the head of the file:
     -- Prose: the purpose of the report, and the column to read first.
     --
     -- Tapes: several
-    --
     -- Nodes: several
-    --
     -- Events: whole
-    --
     -- Rows: few
-    --
     -- Needs: event.alloc, free_block or block_guess
-    --
     -- Replay: A request counts although the recording served it elsewhere.
-    --
     -- Tier: A
     --
     -- Parameters:
@@ -37,6 +31,10 @@ recordings only. `Needs` lists the tables, or kinds of events, without which a t
 `Replay` is a note that the report prints if a tape is a replay.
 
 A parameter that is a number has a range; both limits are allowed.
+
+The answer has the columns of the header, in their order and of their types: parse() puts this
+selection around the statement of the file. The statement may so end with `SELECT *`, and have
+further columns, which it sorts by.
 
     queries/<group>/<name>.sql  the report <group>.<name>
     queries/views/              views for all queries
@@ -162,6 +160,17 @@ def _entries(pattern: re.Pattern[str], lines: Sequence[str]) -> list[re.Match[st
     return [match for match in matches if match is not None]
 
 
+def _selected(columns: Sequence[Column], statement: str) -> str:
+    """The statement with the declared columns and types; that of a macro as it is."""
+    if not columns:
+        return statement
+    listed = [
+        f'"{c.name}"' if c.type == "STRUCT" else f'"{c.name}"::{c.type} AS "{c.name}"'
+        for c in columns
+    ]
+    return f"SELECT {', '.join(listed)} FROM (\n{statement}\n)"
+
+
 def parse(name: str, text: str) -> Query:
     """Parse the query in `text`; raises HeaderError if the header breaks the format."""
     head = _HEAD.match(text)
@@ -198,7 +207,7 @@ def parse(name: str, text: str) -> Query:
         columns = tuple(Column(**m.groupdict()) for m in _entries(_COLUMN, sections["Columns"]))
     except HeaderError as e:
         raise HeaderError(f"{name}: {e}") from e
-    body = text[head.end() :].strip()
+    body = _selected(columns, text[head.end() :].strip())
     marks = (_SEVERAL, _NODES, _WHOLE, _FEW)
     several, nodes, whole, few = (mark in comment for mark in marks)
     text = "\n".join(line for line in prose if line not in marks).strip()

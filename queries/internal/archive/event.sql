@@ -33,12 +33,8 @@ counted AS (
 )
 
 SELECT
-    kind::VARCHAR AS kind,
-    page_order::INTEGER AS page_order,
-    migratetype::VARCHAR AS migratetype,
+    *,
     at_zone.node AS node,
-    at_zone.zone AS zone,
-    events,
-    without_page
+    at_zone.zone AS zone
 FROM counted
 ORDER BY kind, page_order, migratetype, node, zone

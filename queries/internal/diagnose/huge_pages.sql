@@ -55,17 +55,9 @@ compact AS (
 )
 
 SELECT
-    w.requests,
-    l.failed,
-    l.memory,
-    l.block,
-    l.policy,
-    l.unknown,
+    *,
     t.comm AS task,
-    t.nr AS task_nr,
-    l.recorder,
-    c.deferred,
-    c.asked
+    t.nr AS task_nr
 FROM wanted AS w
 CROSS JOIN caused AS l
 CROSS JOIN compact AS c

@@ -121,16 +121,12 @@ summed AS (
 )
 
 SELECT
+    a.*,
     l.nr,
     p.s::DOUBLE AS some_s,
     l.total_s,
     l.max_ms,
     l.p99_ms,
-    a.direct_s,
-    a.compact_s,
-    a.memcg_s,
-    a.node_s,
-    a.throttled_s,
     h.s AS high_order_s,
     d.nr AS direct_nr,
     d.vain,
