@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gfp flags of each era of kernels: the reader of schemas/gfp.toml.
+"""The gfp flags of each era of kernels, and the reader of what schemas/*.toml says of releases.
 
 A flag's name stands here without its leading __GFP_, except in gfp_names(): a trace file without
 the kernel's formats has only numbers or printed names.
@@ -49,8 +49,9 @@ class GfpNames(NamedTuple):
 
 
 @cache
-def _facts() -> dict[str, Any]:
-    return tomllib.loads((files("pagetape") / "schemas/gfp.toml").read_text("utf-8"))
+def facts(name: str) -> dict[str, Any]:
+    """The contents of schemas/NAME.toml, without the import of the package `schemas`."""
+    return tomllib.loads((files("pagetape") / f"schemas/{name}.toml").read_text("utf-8"))
 
 
 def number(text: str) -> Release | None:
@@ -62,7 +63,7 @@ def number(text: str) -> Release | None:
 @cache
 def eras() -> tuple[Era, ...]:
     """The eras, oldest first."""
-    found = _facts()["era"]
+    found = facts("gfp")["era"]
     starts = [number(one["since"]) or OLDEST for one in found]
     return tuple(
         Era(first, last, tuple(one["bits"]), one["sure"] == "source")
@@ -80,7 +81,7 @@ def groups(release: Release) -> dict[str, Flags]:
     """The names of several flags at a release, those of most flags first."""
     found: dict[str, Flags] = {}
     own = False
-    for group in _facts()["group"]:
+    for group in facts("gfp")["group"]:
         if (number(group["since"]) or OLDEST) <= release:
             if "DIRECT_RECLAIM" in str(group["names"]) and not own:
                 found, own = {}, True  # the names of another way to say "may wait"

@@ -6,21 +6,11 @@ schemas/messages.toml has the fields, schemas/kernels.toml the rules of the rele
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from typing import Any
 
-from pagetape.gfp_names import NEWEST, OLDEST, Release, number
+from pagetape.gfp_names import NEWEST, OLDEST, Release, facts, number
 from pagetape.tapes import kernel_rows
-
-
-@cache
-def facts(name: str) -> dict[str, Any]:
-    """The contents of schemas/NAME.toml, without the import of the package `schemas`."""
-    return tomllib.loads((files("pagetape") / "schemas" / f"{name}.toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True)

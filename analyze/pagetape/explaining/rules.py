@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from pagetape.explaining.release import facts
-from pagetape.gfp_names import OLDEST, Flags, number
+from pagetape.gfp_names import OLDEST, Flags, facts, number
 from pagetape.tapes import kernel_rows
 
 
