@@ -18,7 +18,6 @@ same for them, and they are the tapes of a host. The table `scale` multiplies th
 """
 
 import json
-import os
 import resource
 import shlex
 import subprocess
@@ -237,16 +236,14 @@ def asked(root: Path, question: str) -> tuple[dict[str, Any], dict[str, float]]:
     with subprocess.Popen(list(map(str, argv)), stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         text = child.stdout.read()
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
+        cpu, mib = program.taken(child)
     if child.returncode:
         raise subprocess.CalledProcessError(child.returncode, argv)
-    cpu = used.ru_utime + used.ru_stime
     return json.loads(text), {
         "rows": len(json.loads(text)["rows"]),
         "CPU, s": round(cpu, 2),
         "elapsed, s": round(time.monotonic() - began, 2),
-        "MiB": round(used.ru_maxrss / 1024),
+        "MiB": round(mib),
     }
 
 

@@ -53,9 +53,8 @@ def _make(*words: str) -> tuple[int, str, float]:
     with subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=into, text=True) as child:
         assert child.stdout is not None
         text = child.stdout.read()
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-    return child.returncode, text, used.ru_utime + used.ru_stime
+        cpu, _ = program.taken(child)
+    return child.returncode, text, cpu
 
 
 def _run(name: str, seconds: int) -> dict[str, Any]:

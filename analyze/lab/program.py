@@ -7,6 +7,7 @@ it, and stores the result as tables of results.json.
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -44,6 +45,13 @@ def give(result: Any) -> None:
 def run_pagetape(*words: object) -> None:
     """Run a command of pagetape; what it prints goes to stderr. CalledProcessError if it fails."""
     subprocess.run([BIN / "pagetape", *map(str, words)], check=True, stdout=sys.stderr)
+
+
+def taken(child: subprocess.Popen[Any]) -> tuple[float, float]:
+    """Wait for a process: the CPU seconds, and the most MiB of memory, that it took."""
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
 def load(name: str, seconds: float, files: str | Path, build: Path) -> list[str]:

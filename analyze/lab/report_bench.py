@@ -71,24 +71,22 @@ for _ in Tape(Path(sys.argv[1])).batches("event"):
 _LIBRARIES = "import click, duckdb, pyarrow.dataset; duckdb.connect().execute('SELECT 1')"
 
 
-def cost(program: Path, words: Sequence[object]) -> Cost:
+def cost(build: Path, words: Sequence[object]) -> Cost:
     """Run a command to its end, with a cache of its own."""
     with TemporaryDirectory() as cache, TemporaryDirectory() as place:
         out = Path(place) / "answer"
         with out.open("wb") as stdout, (Path(place) / "errors").open("wb") as stderr:
             child = subprocess.Popen(
-                [program, *map(str, words)],
+                [build, *map(str, words)],
                 stdout=stdout,
                 stderr=stderr,
                 env=os.environ | {"XDG_CACHE_HOME": cache},
             )
-            _, status, used = os.wait4(child.pid, 0)
-            child.returncode = os.waitstatus_to_exitcode(status)
+            cpu_s, mib = program.taken(child)
         answer = out.read_text("utf-8")
         if child.returncode:
             answer = (Path(place) / "errors").read_text("utf-8")
-        cpu_s = used.ru_utime + used.ru_stime
-        return Cost(cpu_s, used.ru_maxrss / 1024, answer, child.returncode)
+        return Cost(cpu_s, mib, answer, child.returncode)
 
 
 def costs(builds: Sequence[Path], words: Sequence[object], repeat: int) -> list[Cost]:

@@ -61,12 +61,10 @@ def run(words: Sequence[object], cache: Path) -> Taken:
     env = os.environ | {"XDG_CACHE_HOME": str(cache)}
     begin = time.monotonic()
     child = subprocess.Popen([_PAGETAPE, *map(str, words)], env=env, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
+    cpu, mib = program.taken(child)
     if child.returncode:
         raise SystemExit(f"pagetape {words[0]} ended with {child.returncode}")
-    cpu = usage.ru_utime + usage.ru_stime
-    return Taken(time.monotonic() - begin, cpu, usage.ru_maxrss * 1024)
+    return Taken(time.monotonic() - begin, cpu, round(mib * 2**20))
 
 
 def measure(tape: Path, repeat: int, directory: Path) -> dict[str, Any]:

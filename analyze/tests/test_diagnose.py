@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -22,7 +21,7 @@ from pagetape.asking import query
 from pagetape.asking.database import Database
 from pagetape.diagnosing import diagnosis as diagnosing
 from pagetape.diagnosing import thresholds
-from pagetape.diagnosing.diagnosis import MOST, Diagnosis, diagnose, findings
+from pagetape.diagnosing.diagnosis import MOST, Diagnosis, diagnose
 from pagetape.diagnosing.finding import Finding
 from pagetape.diagnosing.mixing import callers
 from pagetape.diagnosing.thresholds import Threshold
@@ -525,15 +524,6 @@ def test_the_next_commands_work(
             said = pagetape(*words)
             assert said.status == 0, f"{finding.next}: {said.err}"
     assert any("replay" in kind for kind in seen)
-
-
-def test_findings_are_for_one_tape(ill: Callable[[Disease | None], Path]) -> None:
-    tape = Tape(ill(mixing))
-    with Database([tape]) as db:
-        assert [f.id for f in findings(db)] == ["mixing"]
-    other = Tape(shutil.copytree(tape.path, tape.path.with_name("other.tape")))
-    with Database([tape, other]) as db, pytest.raises(ValueError, match="too many"):
-        findings(db)
 
 
 # What the numbers of the bundled tape are, each by a statement of its own.

@@ -39,12 +39,7 @@ _ZONE = TABLES["zone"].column("zone")
 _TS = pa.schema([TABLES["reclaim"].arrow.field("ts")])
 _ALL_SEEN = "mm_compaction_fast_isolate_freepages"  # with it, all targets have an event
 
-# Bytes of the columns of struct zone_free_out, and its bitmaps.
-_WIDTHS = {
-    "why": 1, "ts": 8, "free": 8, "place": 4, "number": 4, "changes": 4,
-    "before_ts": 8, "before_free": 8, "before_number": 4,
-}  # fmt: skip
-_BITS = ("reading", "before_reading", "has_before")
+_BITS = ("reading", "before_reading", "has_before")  # bitmaps of struct zone_free_out
 
 
 class _Places(NamedTuple):
@@ -237,8 +232,9 @@ class _Merged:
 
     def _rows(self, nr: int, columns: dict[str, Any]) -> Iterator[pa.RecordBatch]:
         while True:
-            out = {name: values(self._room, width) for name, width in _WIDTHS.items()}
-            out |= {name: bitmap(self._room) for name in _BITS}
+            out = {name: bitmap(self._room) for name in _BITS}
+            numbers = (field for field in _RAW if field.name not in _BITS)
+            out |= {field.name: values(self._room, field.type.byte_width) for field in numbers}
             found, *used = self.made.read(nr, columns, *self._given, self._room, out)
             if found:
                 yield self._batch(found, out)
@@ -376,7 +372,7 @@ class ZoneFree(SequenceDataset):
         return pa.RecordBatch.from_arrays([makers[name]() for name in columns], schema=schema)
 
 
-# The columns of the rows before the errors are known.
+# The columns of struct zone_free_out: rows before the errors are known.
 _RAW = pa.schema(
     [
         ("why", pa.uint8()),

@@ -106,14 +106,3 @@ def diagnose(tape: Tape, database: Database | None = None) -> Diagnosis:
         return _diagnose(tape, database)
     with KeepingDatabase([tape], queries()) as own:
         return _diagnose(tape, own)
-
-
-def findings(database: Database) -> list[Finding]:
-    """The findings that matter on the tape of `database`, worst first, at most MOST.
-
-    For the head of a page: print `title`, `severity`, `text`, `certainty` and `next` of each. An
-    empty list means that no examined question has a disease; diagnose().summary says it in a
-    sentence. `database` must have exactly one tape, otherwise ValueError.
-    """
-    (tape,) = database.tapes
-    return _diagnose(tape, database).findings
