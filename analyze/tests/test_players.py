@@ -122,7 +122,7 @@ def test_a_command_reads_a_long_tape_this_often(
     batches = Tape.batches
 
     def seen(tape: Tape, name: str, columns: Any = None, *how: Any) -> Iterator[pa.RecordBatch]:
-        for batch in batches(tape, name, columns):
+        for batch in batches(tape, name, columns, *how):
             read[columns is None or "ts" in columns] += batch.num_rows if name == "event" else 0
             yield batch
 
