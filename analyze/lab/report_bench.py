@@ -3,8 +3,10 @@
 """What each command on a tape costs: CPU seconds, events per CPU second, peak memory, rows.
 
     report_bench.py [T.tape...] [--events N] [--only NAME]... [--before PAGETAPE] [--repeat N]
+    report_bench.py --storm SECONDS [...]
 
-Without a tape, it takes the bundled one. With --events, the tapes are repeated in time until they
+Without a tape, it takes the bundled one; with --storm, a storm of page faults that it records on
+this machine. With --events, the tapes are repeated in time until they
 have about N events (repeat.py), in a temporary directory.
 
 Every report is a command of its own, with --json; `diagnose`, `html`, `info`, `validate`, `replay`
@@ -161,9 +163,18 @@ def measured(
                 found.over.append(f"{tape.name} {name}")
 
 
+def storm(place: Path, seconds: float) -> Path:
+    """A recording of a storm of page faults on this machine."""
+    tape = place / "storm.tape"
+    load = program.load("storm", seconds, place, program.ROOT / "build/release")
+    program.run_pagetape("record", "-o", tape, "--events", "page", "--", *load)
+    return tape
+
+
 def main() -> int:
     parser = program.parser(__doc__)
     parser.add_argument("tapes", type=Path, nargs="*", default=[_BUNDLED])
+    parser.add_argument("--storm", type=float, metavar="SECONDS")
     parser.add_argument("--events", type=int, metavar="N")
     parser.add_argument("--place", type=Path, metavar="DIR", help="where long tapes are made")
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
@@ -173,7 +184,7 @@ def main() -> int:
     builds = [program.BIN / "pagetape", *([given.before] if given.before else [])]
     found = Findings([], [], [])
     with TemporaryDirectory(dir=given.place) as place:
-        for tape in given.tapes:
+        for tape in [storm(Path(place), given.storm)] if given.storm else given.tapes:
             long = Path(place) / tape.name
             if given.events:
                 repeat(Tape(tape), long, given.events)
