@@ -116,6 +116,7 @@ struct validate {
 	struct asked_drain *rests;    /* [cpu] pieces after an interruption of such a drain */
 	struct cut_decay *cut_decays; /* [cpu] */
 	struct boundary_refill *boundary_refills; /* [cpu] */
+	struct window_event *direct_frees;        /* [cpu] its latest free past the PCP */
 	/* [pcp] its high without the effect of below_high and reclaim_active, which are guesses
 	 * until a refill or drain proves them: trust_high() */
 	int *highs;
@@ -242,6 +243,8 @@ const struct stamp *stamp_before(const struct validate *v, const struct zone *zo
 bool is_stamped(const struct validate *v, const struct window_event *event);
 /* The flags of a zone become those of the stamp before the event that runs, if it has one. */
 void follow_stamps(struct validate *v, const struct window_event *event);
+/* The lists that compaction has turned have the recorded blocks first, after a row about it. */
+void follow_list_heads(struct validate *v, uint64_t at, int32_t pid);
 /* A PCP had `count` pages: take those that left it without an event, as far as later events prove
  * it. */
 void follow_count(struct validate *v, struct pcp *pcp, int count);

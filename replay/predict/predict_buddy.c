@@ -3,6 +3,7 @@
 #include "predict.h"
 
 #include "model/buddy.h"
+#include "model/vmstat_diff.h"
 #include "model/zone.h"
 
 void read_pick(const struct validate *v, struct window_event *event, struct pick *pick)
@@ -466,6 +467,59 @@ static uint32_t predict_pick(struct validate *v, struct zone *zone, const struct
 	return *other_block ? chunk : take_by_rules(v, zone, rq, mode, pick);
 }
 
+/*
+ * The chunk of another CPU's latest event, if that is a free past the PCP: the kernel puts it onto
+ * its free list later, because the event comes before it locks the zone.
+ */
+static struct window_event *late_chunk(const struct validate *v, frame_nr chunk, int cpu)
+{
+	const struct frame *f = &v->m->frames[chunk];
+
+	for (int other = 0; other < v->m->nr_cpus; other++) {
+		struct window_event *free = &v->direct_frees[other];
+
+		if (free->frame == chunk && free->at == v->whereabouts.ran[other] && free->at &&
+		    other != cpu && f->state == FRAME_FREE && f->order == free->order)
+			return free;
+	}
+	return NULL;
+}
+
+/*
+ * The model took `frame`, and the kernel another page: perhaps before the chunk of `frame` was on
+ * its list. Returns whether the model takes the recorded page then.
+ */
+static bool take_before_free(struct validate *v, struct zone *zone, const struct request *rq,
+			     enum rmqueue_mode *mode, const struct pick *pick, frame_nr frame)
+{
+	struct model *m = v->m;
+	const struct prediction first = v->prediction;
+	struct window_event *free = late_chunk(v, block_head(m, frame), pick->last->cpu);
+	struct doubtful_free late;
+	bool other_block;
+	int type;
+
+	if (!free || v->whereabouts.late_frees.nr == MAX_LATE_FREES || !rule_is_on(RULE_zone_order))
+		return false;
+	late = (struct doubtful_free){*free, pick->last->at + 1};
+	type = m->frames[free->frame].list;
+	force_used(m, free->frame, free->order);
+	vmstat_diff_add(m, zone, -(1 << free->order));
+	frame = predict_pick(v, zone, rq, mode, pick, &other_block);
+	if (frame == pick->frame && !other_block) {
+		wait_for_doubtful(&v->whereabouts, &late);
+		put_off(v, free);
+		free->at = 0;
+		return true;
+	}
+	if (frame != NO_FRAME && !other_block)
+		undo_pick(v, frame, rq->order);
+	m->frames[free->frame].list = (uint16_t)type;
+	put_back(m, free->frame, free->order);
+	v->prediction = first;
+	return false;
+}
+
 bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 	       enum rmqueue_mode *mode, const struct pick *pick)
 {
@@ -480,8 +534,11 @@ bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 	v->prediction = (struct prediction){0};
 	frame = highatomic ? buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC)
 			   : predict_pick(v, zone, rq, mode, pick, &other_block);
-	if (frame != pick->frame && frame != NO_FRAME && !other_block)
+	if (frame != pick->frame && frame != NO_FRAME && !other_block) {
 		undo_pick(v, frame, rq->order);
+		if (take_before_free(v, zone, rq, mode, pick, frame))
+			frame = pick->frame;
+	}
 	if (count_pick(v, zone, pick, frame)) {
 		no_guess(&v->score, frame);
 		return true;

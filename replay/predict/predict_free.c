@@ -314,6 +314,7 @@ void predict_free(struct validate *v, struct window_event *event)
 	if (m->record->zone_events || !pcp_takes(m, event->frame, event->order)) {
 		buddy_free_direct(m, zone, event->frame, event->order, v->capture);
 		no_guess(&v->score, block_head(m, event->frame));
+		v->direct_frees[event->cpu] = *event;
 		return;
 	}
 	if (pcp_lock_taken(&v->whereabouts, event, zone)) {

@@ -62,6 +62,7 @@ void validate_free(struct validate *v)
 	free(v->rests);
 	free(v->cut_decays);
 	free(v->boundary_refills);
+	free(v->direct_frees);
 	free(v->highs);
 	free(v->gone);
 	free(v->refusals);
@@ -84,13 +85,14 @@ static int new_arrays(struct validate *v, struct error *err)
 	v->rests = calloc(cpus, sizeof(*v->rests));
 	v->cut_decays = calloc(cpus, sizeof(*v->cut_decays));
 	v->boundary_refills = calloc(cpus, sizeof(*v->boundary_refills));
+	v->direct_frees = calloc(cpus, sizeof(*v->direct_frees));
 	v->refusals = calloc((size_t)m->nr_zones, sizeof(*v->refusals));
 	v->highs = calloc((size_t)m->nr_zones * cpus, sizeof(*v->highs));
 	v->gone = calloc((size_t)m->nr_zones * cpus, sizeof(*v->gone));
 	if (v->score.guesses)
 		v->typed = calloc(m->nr_frames >> m->pageblock_order, sizeof(*v->typed));
-	if (!v->asked || !v->rests || !v->cut_decays || !v->boundary_refills || !v->refusals ||
-	    !v->highs || !v->gone || (v->score.guesses && !v->typed))
+	if (!v->asked || !v->rests || !v->cut_decays || !v->boundary_refills || !v->direct_frees ||
+	    !v->refusals || !v->highs || !v->gone || (v->score.guesses && !v->typed))
 		return fail(err, ENOMEM, "no memory for %u page frames", m->nr_frames);
 	return 0;
 }

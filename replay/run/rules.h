@@ -18,6 +18,7 @@
 	RULE(proved)         /* pages that left a PCP list, before a drain that did not come */    \
 	RULE(contig_frees)   /* contiguous pages that are freed together */                        \
 	RULE(late_frees)     /* pages that joined a PCP list after their events */                 \
+	RULE(zone_order)     /* of these: past the PCP, while another CPU took a page */           \
 	RULE(take_back)      /* of these: pages that may join later, once that is likelier */      \
 	RULE(lock_of_others) /* the lock of a PCP, held by another CPU */                          \
 	RULE(lock_of_own)    /* the lock of a PCP, held by the task that an interrupt stopped */   \

@@ -186,3 +186,42 @@ TEST(a_claim_shows_which_chunk_was_first_and_moves_no_other_block)
 	check(validate_model(v)->frames[512].state == FRAME_FREE);
 	check(frame_block(validate_model(v), 512)->migratetype == MOVABLE);
 }
+
+/* CPU 1's page is on its list only after CPU 0 has locked the zone and taken another one. */
+TEST(a_block_may_join_its_list_after_another_cpu_took_one)
+{
+	static const struct chunk chunks[] = {{1024, 4, MOVABLE}, {2048, 4, MOVABLE}};
+	static const struct row events[] = {
+		ZONE_LOCKED(1, 1024, 4, MOVABLE),
+		ALLOC(1, 1024, 4, MOVABLE),
+		FREE(1, 1024, 4),
+		ZONE_LOCKED(0, 2048, 4, MOVABLE),
+		ALLOC(0, 2048, 4, MOVABLE),
+		ZONE_LOCKED(0, 1024, 4, MOVABLE),
+		ALLOC(0, 1024, 4, MOVABLE),
+	};
+	VALIDATE *v = VALIDATED(chunks, events);
+	struct found_rows found;
+
+	check(all_exact(v, DECISION_ZONE_LOCKED, 3) && all_exact(v, DECISION_ALLOC, 3));
+	found = inferred_rows(v);
+	check(found.rows[1].kind == INFERRED_KIND_UNDONE_FREE && found.rows[1].at == 2);
+	check(found.rows[3].kind == INFERRED_KIND_LATE_FREE && found.rows[3].at == 4);
+}
+
+/* The same page on CPU 1 shows that the list was another: its free is over once it goes on. */
+TEST(a_block_is_on_its_list_once_its_cpu_goes_on)
+{
+	static const struct chunk chunks[] = {{1024, 4, MOVABLE}, {2048, 4, MOVABLE}};
+	static const struct row events[] = {
+		ZONE_LOCKED(1, 1024, 4, MOVABLE),
+		ALLOC(1, 1024, 4, MOVABLE),
+		FREE(1, 1024, 4),
+		FREE(1, 4, 0),
+		ZONE_LOCKED(0, 2048, 4, MOVABLE),
+		ALLOC(0, 2048, 4, MOVABLE),
+	};
+	VALIDATE *v = VALIDATED(chunks, events);
+
+	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 1);
+}
