@@ -366,6 +366,8 @@ static bool add_printed(struct decoder *d, struct format *f, int cpu, uint64_t t
 		if (d->last)
 			d->last[cpu].what = OTHER;
 		return decode_add_stamp(d, f, cpu, ts, record, &p);
+	case PRINTED_HEADS:
+		return decode_add_heads(d, f, cpu, ts, record, &p);
 	case PRINTED_FREE:
 		break;
 	}
@@ -530,7 +532,7 @@ static int set_rotations(struct decoder *d, size_t rows, struct error *err)
 			.table = table,
 			.rows = t == EVENT ? rows : SMALL_ROWS,
 		};
-		if (t != STACK) {
+		if (t != STACK && t != LIST_HEAD) {
 			r->ts = decode_column(table, "ts")->slot;
 			r->cpu = decode_column(table, "cpu")->slot;
 			r->pid = decode_column(table, "pid")->slot;

@@ -34,8 +34,10 @@ static const unsigned page_needs[NR_EVENT_KIND] = {
 };
 
 const struct table *const decode_tables[NR_RECORDED] = {
-	[EVENT] = &event_table, [RECLAIM] = &reclaim_table, [COMPACTION] = &compaction_table,
-	[STACK] = &stack_table, [STAMP] = &stamp_table,     [LOCK_EVENT] = &lock_event_table,
+	[EVENT] = &event_table,           [RECLAIM] = &reclaim_table,
+	[COMPACTION] = &compaction_table, [STACK] = &stack_table,
+	[STAMP] = &stamp_table,           [LIST_HEAD] = &list_head_table,
+	[LOCK_EVENT] = &lock_event_table,
 };
 
 /* False: the field is no integer of 1, 2, 4 or 8 bytes (or the place of a string). */

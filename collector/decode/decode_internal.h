@@ -96,7 +96,7 @@ struct rotation {
 	uint8_t ts, cpu, pid, flags, at, kind;
 };
 
-enum { EVENT, RECLAIM, COMPACTION, STACK, STAMP, LOCK_EVENT, NR_RECORDED };
+enum { EVENT, RECLAIM, COMPACTION, STACK, STAMP, LIST_HEAD, LOCK_EVENT, NR_RECORDED };
 
 /* The tables that the decoder fills, by number. */
 extern const struct table *const decode_tables[NR_RECORDED];
@@ -116,6 +116,7 @@ struct decoder {
 	uint64_t nr_events; /* rows of `event` in this segment so far */
 	uint64_t has;       /* of its last eight rows, see store_validity */
 	uint64_t bad;
+	int next_head;           /* order of the next row of the text of list heads that is read */
 	struct format **by_type; /* NR_TYPES of them */
 	struct format *formats;
 	size_t nr_formats;
@@ -157,10 +158,10 @@ const struct column *decode_column(const struct table *table, const char *name);
 struct printed {
 	uint64_t pfn; /* of a free */
 	uint32_t order;
-	uint64_t word[STAMP_WORDS]; /* of a stamp */
+	uint64_t word[STAMP_WORDS]; /* of a stamp, or of list heads */
 };
 
-enum printed_text { PRINTED_FOREIGN, PRINTED_DAMAGED, PRINTED_FREE, PRINTED_STAMP };
+enum printed_text { PRINTED_FOREIGN, PRINTED_DAMAGED, PRINTED_FREE, PRINTED_STAMP, PRINTED_HEADS };
 
 /* Read the text of a record of `size` bytes. A damaged one begins as pagetape's do. */
 enum printed_text decode_printed(const struct decoder *d, const struct format *f,
@@ -168,6 +169,10 @@ enum printed_text decode_printed(const struct decoder *d, const struct format *f
 
 /* Add a row of `stamp`; false if its batch is full. */
 bool decode_add_stamp(struct decoder *d, const struct format *f, int cpu, uint64_t ts,
+		      const uint8_t *record, const struct printed *p);
+
+/* Add the rows of `list_head`; false if their batch is full: the next call goes on. */
+bool decode_add_heads(struct decoder *d, const struct format *f, int cpu, uint64_t ts,
 		      const uint8_t *record, const struct printed *p);
 
 /* Find the position of the type in a record. -EINVAL if the trace has no event format. */

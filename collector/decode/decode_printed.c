@@ -67,6 +67,9 @@ enum printed_text decode_printed(const struct decoder *d, const struct format *f
 	if (rest && (values = after(rest + 1, "stamp")) &&
 	    read_words(values, out->word, STAMP_WORDS) && is_stamp(out->word))
 		return PRINTED_STAMP;
+	if (rest && (values = after(rest + 1, "heads")) &&
+	    read_words(values, out->word, HEADS_WORDS))
+		return PRINTED_HEADS;
 	return PRINTED_DAMAGED;
 }
 
@@ -122,5 +125,32 @@ bool decode_add_stamp(struct decoder *d, const struct format *f, int cpu, uint64
 	to->wmark_high[i] = (uint32_t)word[6];
 	see_pid(d, to->pid[i]);
 	batch->nr = i + 1;
+	return true;
+}
+
+bool decode_add_heads(struct decoder *d, const struct format *f, int cpu, uint64_t ts,
+		      const uint8_t *record, const struct printed *p)
+{
+	struct batch *batch = d->rotations[LIST_HEAD].filling;
+	struct list_head_columns *to = (struct list_head_columns *)batch->slots;
+	size_t i = batch->nr;
+
+	for (; d->next_head < 2 * HEADS_WORDS && i < batch->capacity; d->next_head++) {
+		uint64_t pair = p->word[d->next_head / 2];
+		uint32_t pfn = (uint32_t)(d->next_head % 2 ? pair >> 32 : pair);
+
+		if (pfn == UINT32_MAX)
+			continue;
+		to->ts[i] = ts;
+		to->cpu[i] = (uint16_t)cpu;
+		to->pid[i] = (int32_t)load(d, record, &f->pid);
+		to->at[i] = d->nr_events;
+		to->page_order[i] = (uint8_t)d->next_head;
+		to->pfn[i++] = pfn;
+	}
+	batch->nr = i;
+	if (d->next_head < 2 * HEADS_WORDS)
+		return false;
+	d->next_head = 0;
 	return true;
 }

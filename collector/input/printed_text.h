@@ -8,6 +8,9 @@
  *   pagetape TOKEN free PFN ORDER.      a free that passed the per-CPU lists (event set zone)
  *   pagetape TOKEN stamp WORD....        a row of `stamp`: STAMP_WORDS words, as below
  *
+ *   pagetape TOKEN heads WORD....        rows of `list_head`: HEADS_WORDS words, each with the pfns
+ * of two orders, the lower one in its low half; all ones: none
+ *
  *   0  kind | zone << 8 | node << 16 | bits << 32   the numbers of the kind and the zone as on a
  * tape 1  count << 32 | high                    int in struct per_cpu_pages: 32 bits each 2
  * high_min << 32 | high_max 3  batch << 32 | free_count or free_factor << 16 | alloc_factor << 8 |
@@ -16,7 +19,7 @@
  */
 #pragma once
 
-enum { STAMP_WORDS = 7 };
+enum { STAMP_WORDS = 7, HEADS_WORDS = 6 };
 
 /* The kind of a stamp, by the number that it has on a tape (schemas/stamp.toml). */
 enum stamped { STAMPED_REFILL, STAMPED_DRAIN, STAMPED_REMOTE_DRAIN, NR_STAMPED };

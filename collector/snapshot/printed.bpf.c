@@ -8,6 +8,7 @@
  * - stamp_refill: the state of the PCP at the first event of a refill.
  * - stamp_steal: the same, where that event is a fallback.
  * - stamp_drain: the state of the PCP at the first event of a drain.
+ * - stamp_search, stamp_source: the first blocks of the free lists that compaction has searched.
  *
  * Kernel facts, read in mm/page_alloc.c of 6.1, 6.12, 6.18 and 7.3:
  *
@@ -217,4 +218,52 @@ int stamp_drain(struct bpf_raw_tracepoint_args *ctx)
 	if (before != REMOTE_RUN)
 		stamp(last, STAMPED_REMOTE_DRAIN, 0);
 	return 0;
+}
+
+/* The pfn of the first block of the MOVABLE free list of an order; all ones: none. */
+static __u64 list_head(__u64 zone, __u32 order)
+{
+	const __u64 lists = bpf_core_field_offset(struct zone, free_area),
+		    each = bpf_core_type_size(struct free_area),
+		    entry = bpf_core_type_size(struct list_head);
+	const __u64 list = zone + lists + order * each +
+			   bpf_core_field_offset(struct free_area, free_list) +
+			   bpf_core_enum_value(enum migratetype, MIGRATE_MOVABLE) * entry;
+	__u64 next = 0;
+
+	if (order * each < bpf_core_field_size(struct zone, free_area))
+		bpf_probe_read_kernel(&next, sizeof(next), (void *)list);
+	if (!next || next == list)
+		return (__u32)-1;
+	return (__u32)((next - bpf_core_field_offset(struct page, lru) - constants.vmemmap) /
+		       bpf_core_type_size(struct page));
+}
+
+/* Arguments: the first pfn of what was searched. */
+static __always_inline int stamp_heads(__u64 pfn)
+{
+	const __u64 page = constants.vmemmap + pfn * bpf_core_type_size(struct page);
+	struct last_zone *last =
+		find_last_zone(LAST_STAMP, page, constants.vmemmap, constants.nr_zones);
+	__u64 word[HEADS_WORDS];
+
+	if (!last)
+		return 0;
+	for (__u32 i = 0; i < HEADS_WORDS; i++)
+		word[i] = list_head(last->zone, 2 * i + 1) << 32 | list_head(last->zone, 2 * i);
+	bpf_printk("pagetape %x heads %lx %lx %lx %lx %lx %lx.", constants.token, word[0], word[1],
+		   word[2], word[3], word[4], word[5]);
+	return 0;
+}
+
+SEC("raw_tp/mm_compaction_fast_isolate_freepages")
+int stamp_search(struct bpf_raw_tracepoint_args *ctx)
+{
+	return stamp_heads(ctx->args[0]);
+}
+
+SEC("raw_tp/mm_compaction_isolate_migratepages")
+int stamp_source(struct bpf_raw_tracepoint_args *ctx)
+{
+	return stamp_heads(ctx->args[0]);
 }

@@ -62,8 +62,12 @@ void follow_compactions(struct validate *v, uint64_t at)
 	struct recorded_compaction_sink sink = {v, isolated, cut, left, followed};
 	const struct recorded_compaction_row *row;
 
-	while ((row = recorded_compactions_next(recorded, at)))
+	while ((row = recorded_compactions_next(recorded, at))) {
 		recorded_compaction_follow(recorded, v->m, row, &sink);
+		if (row->kind == COMPACTION_KIND_FAST_ISOLATE_FREEPAGES ||
+		    row->kind == COMPACTION_KIND_ISOLATE_MIGRATEPAGES)
+			follow_list_heads(v, row->at, row->pid);
+	}
 }
 
 void follow_supply(struct validate *v)

@@ -2,6 +2,8 @@
 /* The state of a PCP and its zone that the recorder read before a refill or drain. */
 #include "predict.h"
 
+#include "model/buddy.h"
+#include "model/force_state.h"
 #include "model/min_max.h"
 
 /* The flags of the zone become the recorded ones; `row` gets those that differed. */
@@ -257,4 +259,36 @@ const struct stamp *stamp_before(const struct validate *v, const struct zone *zo
 	if (!s || s->kind != kind || s->zone != zone->number || !rule_is_on(RULE_stamps))
 		return NULL;
 	return s;
+}
+
+/* A list gets the recorded first block, if that is on the list in the model. */
+static void turn(struct validate *v, const struct list_head_row *row)
+{
+	const struct frame *f = &v->m->frames[row->frame == NO_FRAME ? 0 : row->frame];
+	list_nr list;
+
+	if (row->frame == NO_FRAME || f->state != FRAME_FREE || f->order != row->order ||
+	    f->list != MIGRATETYPE_MOVABLE)
+		return;
+	list = free_list(frame_zone(v->m, row->frame), f->order, f->list);
+	if (v->m->frames[list].next == row->frame)
+		return;
+	rotate_list(v->m, list, row->frame);
+	emit_cut(&v->score, row->frame, 0);
+}
+
+void follow_list_heads(struct validate *v, uint64_t at, int32_t searcher)
+{
+	struct list_heads *h = &v->run.load.list_heads;
+	int order = 0;
+
+	for (; h->next < h->nr && rule_is_on(RULE_stamps); h->next++) {
+		const struct list_head_row *row = &h->rows[h->next];
+
+		if (row->at > at || (searcher >= 0 && row->at == at &&
+				     (row->pid != searcher || row->order < order)))
+			return;
+		order = row->at == at ? row->order + 1 : 0;
+		turn(v, row);
+	}
 }

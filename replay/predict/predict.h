@@ -243,8 +243,11 @@ const struct stamp *stamp_before(const struct validate *v, const struct zone *zo
 bool is_stamped(const struct validate *v, const struct window_event *event);
 /* The flags of a zone become those of the stamp before the event that runs, if it has one. */
 void follow_stamps(struct validate *v, const struct window_event *event);
-/* The lists that compaction has turned have the recorded blocks first, after a row about it. */
-void follow_list_heads(struct validate *v, uint64_t at, int32_t pid);
+/*
+ * The lists that compaction has turned before row `at` get their recorded first blocks. Of that row
+ * itself, those of one search by `searcher`; below 0: all.
+ */
+void follow_list_heads(struct validate *v, uint64_t at, int32_t searcher);
 /* A PCP had `count` pages: take those that left it without an event, as far as later events prove
  * it. */
 void follow_count(struct validate *v, struct pcp *pcp, int count);

@@ -297,6 +297,7 @@ static int run_event(struct validate *v, struct window_event *event, struct erro
 	if (v->run.load.recorded_compactions.next < v->run.load.recorded_compactions.nr &&
 	    rule_is_on(RULE_compaction))
 		follow_compactions(v, event->at);
+	follow_list_heads(v, event->at, -1);
 	if (v->run.load.reclaim_events.nr_passes)
 		reclaim_events_seen(&v->run.load.reclaim_events, m, event->pid, event->ts);
 	if (event->ts >= v->score.accuracy.interval_end)

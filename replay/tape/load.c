@@ -83,6 +83,9 @@ static int load_table(struct load *s, const struct table *table, const struct Ar
 		return new_limits_load(&s->new_limits, &columns.new_limit, nr, err);
 	if (table == &stamp_table)
 		return stamps_load(&s->stamps, s->model, &columns.stamp, nr, s->first, err);
+	if (table == &list_head_table)
+		return list_heads_load(&s->list_heads, s->model, &columns.list_head, nr, s->first,
+				       err);
 	if (table == &pcp_page_table)
 		return snapshot_load_pcp_page(s->model, &columns.pcp_page, nr, err);
 	s->listed = true;
@@ -95,9 +98,10 @@ int load_rows(struct load *s, const char *name, const struct ArrowSchema *schema
 	      const struct ArrowArray *array, struct error *err)
 {
 	static const struct table *const tables[] = {
-		&zone_table,     &pcp_table,         &pageblock_table, &free_block_table,
-		&pcp_page_table, &block_guess_table, &reclaim_table,   &compaction_table,
-		&inferred_table, &preference_table,  &new_limit_table, &stamp_table,
+		&zone_table,      &pcp_table,         &pageblock_table, &free_block_table,
+		&pcp_page_table,  &block_guess_table, &reclaim_table,   &compaction_table,
+		&inferred_table,  &preference_table,  &new_limit_table, &stamp_table,
+		&list_head_table,
 	};
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
@@ -166,5 +170,6 @@ void load_free(struct load *s)
 	inferred_free(&s->inferred_rows);
 	new_limits_free(&s->new_limits);
 	stamps_free(&s->stamps);
+	free(s->list_heads.rows);
 	free(s->landed);
 }

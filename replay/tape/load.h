@@ -30,14 +30,15 @@ struct load {
 	struct inferred_rows inferred_rows;
 	struct new_limits new_limits;
 	struct stamps stamps;
+	struct list_heads list_heads;
 	uint64_t *landed; /* see node_preference.h */
 };
 
 /*
  * Load rows of one table. Order: zone first; then pcp, pageblock, free_block and pcp_page (zones of
  * an exact snapshot) or block_guess (zones known only from /proc/kpageflags), with pcp before
- * pcp_page; reclaim, compaction, stamp, inferred, preference and new_limit in tape order. Other
- * tables are ignored. -EINVAL, with name and value, for contradictory rows.
+ * pcp_page; reclaim, compaction, stamp, list_head, inferred, preference and new_limit in tape
+ * order. Other tables are ignored. -EINVAL, with name and value, for contradictory rows.
  */
 int load_rows(struct load *s, const char *name, const struct ArrowSchema *schema,
 	      const struct ArrowArray *array, struct error *err);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stamps.h"
 
+#include "model/memory.h"
+#include "model/zone.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -107,4 +110,23 @@ void stamps_ran(struct stamps *s, int cpu, uint64_t at)
 
 	while (*i && s->rows[*i - 1].at <= at)
 		*i = s->rows[*i - 1].later;
+}
+
+int list_heads_load(struct list_heads *h, const struct model *m,
+		    const struct list_head_columns *columns, size_t rows, uint64_t first,
+		    struct error *err)
+{
+	for (size_t i = 0; i < rows; i++) {
+		if (columns->at[i] < first)
+			continue;
+		if (grow(&h->rows, &h->room, h->nr + 1, sizeof(*h->rows), "rows of list_head", err))
+			return -ENOMEM;
+		h->rows[h->nr++] = (struct list_head_row){
+			.at = columns->at[i],
+			.frame = pfn_frame(m, columns->pfn[i]),
+			.pid = columns->pid[i],
+			.order = columns->page_order[i],
+		};
+	}
+	return 0;
 }

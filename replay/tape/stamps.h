@@ -46,3 +46,21 @@ const struct stamp *stamp_of(const struct stamps *s, int cpu, uint64_t since, ui
 
 /* The event of a CPU at row `at` has run. */
 void stamps_ran(struct stamps *s, int cpu, uint64_t at);
+
+/* The first block of a MOVABLE free list after a search of compaction: a row of `list_head`. */
+struct list_head_row {
+	uint64_t at;
+	frame_nr frame; /* or NO_FRAME */
+	int32_t pid;
+	uint8_t order;
+};
+
+struct list_heads {
+	struct list_head_row *rows;
+	size_t nr, room, next;
+};
+
+/* Load the rows from row `first` of `event` on. -ENOMEM. */
+int list_heads_load(struct list_heads *h, const struct model *m,
+		    const struct list_head_columns *columns, size_t rows, uint64_t first,
+		    struct error *err);

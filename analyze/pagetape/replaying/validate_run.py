@@ -27,7 +27,7 @@ from pagetape.schemas.tape import Tape
 from pagetape.tapes.machine import topology
 
 # Tables beside the snapshot that the run takes as input.
-INPUT = ("reclaim", "compaction", "new_limit", "stamp")
+INPUT = ("reclaim", "compaction", "new_limit", "stamp", "list_head")
 
 # Decisions in words, and their totals: recorded, exact and unknown decisions.
 DECISIONS = (

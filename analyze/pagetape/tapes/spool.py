@@ -32,7 +32,7 @@ from pagetape.tapes import output, temporary
 MAX_BYTES = 8 << 30  # default limit of a spool: 90 s of the worst page-fault storm measured
 
 # Tables that are decoded from the spool; a checkpoint counts their rows.
-DECODED = (*(name for name, table in TABLES.items() if table.kinds), "stack", "stamp")
+DECODED = (*(name for name, table in TABLES.items() if table.kinds), "stack", "stamp", "list_head")
 
 
 _CHECKPOINT_BYTES = 1 << 30  # pids and stacks, at most some 100 MB

@@ -329,6 +329,37 @@ TEST(a_printed_stamp_is_a_row_of_its_own)
 	done(d, tep);
 }
 
+/* Five rows of each text; a batch ends amid one, and the next begins with the rest. */
+TEST(printed_list_heads_are_rows_with_a_pfn_each)
+{
+	struct tep_handle *tep = kernel_with("bpf_trace", printed, NULL);
+	struct decoder *d = decoder_for(tep, 64);
+	struct printed_record text = printed_text("pagetape 7f heads 20000000ffffffff 3 0 "
+						  "ffffffffffffffff ffffffffffffffff "
+						  "ffffffffffffffff.");
+	const uint64_t expected[] = {0x20000000, 3, 0, 0, 0};
+	size_t rows = 0;
+	int full = 0, ret;
+
+	while (full < 2) {
+		const struct list_head_columns *row;
+		struct batch *batch;
+
+		if (decoder_add(d, 1, 5, &text, sizeof(text)))
+			continue;
+		batch = decoder_flush(d, false, &ret);
+		row = (void *)batch->slots;
+		check(!ret && batch->table == &list_head_table && batch->nr == batch->capacity);
+		for (size_t i = 0; i < batch->nr; i++, rows++)
+			check(row->pfn[i] == expected[rows % 5] && row->ts[i] == 5 &&
+			      row->page_order[i] == rows % 5 + 1 && row->cpu[i] == 1 &&
+			      row->pid[i] == 9 && !row->at[i]);
+		full++;
+	}
+	decoder_flush(d, true, &ret);
+	done(d, tep);
+}
+
 /* Each end, each byte replaced by one that no number has, and wrong numbers. */
 TEST(a_damaged_stamp_is_counted_and_no_row)
 {
@@ -337,6 +368,7 @@ TEST(a_damaged_stamp_is_counted_and_no_row)
 	static const char *const wrong[] = {
 		"pagetape 7f",
 		"pagetape 7f stamp",
+		"pagetape 7f heads 1 2 3 4 5.",
 		"pagetape 7f other 1 2.",
 		"pagetape 7f free 1.",
 		"pagetape 7f free 1 40.",

@@ -173,3 +173,26 @@ TEST(rows_out_of_order_are_refused)
 	check(stamps_load(&loaded, validate_model(v), &columns, 2, 0, &err) == -EINVAL);
 	stamps_free(&loaded);
 }
+
+TEST(a_stamp_shows_the_list_that_compaction_turned)
+{
+	static const struct chunk chunks[] = {
+		{0, 4, MOVABLE}, {2048, 4, MOVABLE}, {512, 4, MOVABLE}};
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 2048, 4, MOVABLE), ALLOC(0, 2048, 4, MOVABLE),
+		ZONE_LOCKED(0, 512, 4, MOVABLE),  ALLOC(0, 512, 4, MOVABLE),
+		ZONE_LOCKED(0, 0, 4, MOVABLE),    ALLOC(0, 0, 4, MOVABLE),
+	};
+	VALIDATE *v = VALIDATED(chunks, events);
+
+	check(decision_count(v, DECISION_ALLOC).nr == 3);
+	check(!decision_count(v, DECISION_ALLOC).unknown);
+	check(decision_count(v, DECISION_ALLOC).exact == 2);
+	validate_free(v);
+	v = VALIDATED(chunks, events, .head = 2048);
+	check(all_exact(v, DECISION_ALLOC, 3) &&
+	      inferred_rows(v).rows[0].kind == INFERRED_KIND_CUT);
+	validate_free(v);
+	v = VALIDATED(chunks, events, .head = 528); /* not free in the model */
+	check(decision_count(v, DECISION_ALLOC).exact == 2);
+}
