@@ -42,7 +42,7 @@ def tape(tmp_path: Path) -> Path:
         (0, _wakeup()),
         (1, _wakeup()),
         (1, {"kind": "kswapd_wake", "zone": "NORMAL", "page_order": 0}),
-        (3, _scan(2)),
+        (3, _scan(2) | {"cpu": 1}),
         (5, _scan(1)),
         (6, _wakeup()),
         (8, {"kind": "kswapd_sleep"}),
@@ -54,9 +54,10 @@ def tape(tmp_path: Path) -> Path:
 
 def test_the_scans_are_those_of_kswapd(tape: Path) -> None:
     rows = reclaim_input.read(Tape(tape))["scan"].to_pylist()
-    assert [(row["ts"] // MS, row["what"], row["scanned"], row["freed"]) for row in rows] == [
-        (3, "kswapd", 64, 2),
-        (5, "kswapd", 64, 1),
+    columns = ("what", "scanned", "freed", "cpu")
+    assert [(row["ts"] // MS, *(row[name] for name in columns)) for row in rows] == [
+        (3, "kswapd", 64, 2, 1),
+        (5, "kswapd", 64, 1, 0),
     ]
 
 

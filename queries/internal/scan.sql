@@ -19,12 +19,14 @@
 --   pass         UINTEGER   Number of the kswapd's pass, from 1; 0 for one that was on at the begin, and
 --                           for other work.
 --   spent        BOOLEAN    The pass went down to priority 1, the last one.
+--   cpu          USMALLINT  CPU of the kswapd; 0 for other work.
 WITH
 -- What the kswapds did, without scans of the active lists.
 known AS (
     SELECT
         ts,
         "at",
+        cpu,
         pid,
         kind,
         last_value(node IGNORE NULLS) OVER to_here AS node,
@@ -107,6 +109,7 @@ vain AS (
     SELECT
         max(k.ts) FILTER (k.kind = 'shrink_slab_start') AS ts,
         arg_max(k."at", k.ts) FILTER (k.kind = 'shrink_slab_start') AS "at",
+        max(k.cpu) AS cpu,
         k.node,
         k.pass,
         coalesce(c.class_zone, 'DMA') AS class_zone,
@@ -200,20 +203,21 @@ scanned AS (
         s.ts - s.before AS ns,
         a.pages AS lru_pages,
         s.pass,
-        p.pass IS NOT NULL AS spent
+        p.pass IS NOT NULL AS spent,
+        s.cpu
     FROM shrink AS s
     JOIN about AS a ON a.pid = s.pid AND a.pass = s.pass AND a.priority IS NOT DISTINCT FROM s.priority
     LEFT JOIN spent AS p ON p.pid = s.pid AND p.pass = s.pass
     UNION ALL
-    SELECT ts, "at", 'kswapd', node, class_zone, 0, 0, 0, ns, 0, pass, true FROM vain
+    SELECT ts, "at", 'kswapd', node, class_zone, 0, 0, 0, ns, 0, pass, true, cpu FROM vain
     UNION ALL
-    SELECT w.until_ts, e."at", 'direct', 0, 'DMA', b.page_order, 0, coalesce(e.nr_reclaimed, 0), w.until_ts - w.from_ts, 0, 0, false
+    SELECT w.until_ts, e."at", 'direct', 0, 'DMA', b.page_order, 0, coalesce(e.nr_reclaimed, 0), w.until_ts - w.from_ts, 0, 0, false, 0
     FROM reclaim_window AS w
     JOIN reclaim AS e ON e.kind = 'direct_reclaim_end' AND e.pid = w.pid AND e.ts = w.until_ts
     JOIN reclaim AS b ON b.kind = 'direct_reclaim_begin' AND b.pid = w.pid AND b.ts = w.from_ts
     WHERE w.cause = 'direct' AND w.ended AND b.page_order IS NOT NULL
     UNION ALL
-    SELECT w.until_ts, e."at", 'node', b.node, 'DMA', 0, 0, coalesce(e.nr_reclaimed, 0), w.until_ts - w.from_ts, 0, 0, false
+    SELECT w.until_ts, e."at", 'node', b.node, 'DMA', 0, 0, coalesce(e.nr_reclaimed, 0), w.until_ts - w.from_ts, 0, 0, false, 0
     FROM reclaim_window AS w
     JOIN reclaim AS e ON e.kind = 'node_reclaim_end' AND e.pid = w.pid AND e.ts = w.until_ts
     JOIN reclaim AS b ON b.kind = 'node_reclaim_begin' AND b.pid = w.pid AND b.ts = w.from_ts
@@ -231,7 +235,8 @@ scanned AS (
         until_ts - from_ts,
         0,
         0,
-        false
+        false,
+        0
     FROM compaction_run
     WHERE who NOT IN ('explicit', 'unknown') AND until_ts >= from_ts
 )

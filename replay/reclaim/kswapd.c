@@ -383,6 +383,8 @@ static void scan(const struct reclaim_parts *parts, struct kswapd *k)
 		return;
 	}
 	k->last = row;
+	if (row->cpu < parts->model->nr_cpus && parts->model->cpu_nodes[row->cpu] == k->node)
+		parts->model->now.cpu = k->cpu = row->cpu;
 	k->yield += (uint64_t)pages * YIELD * row->freed / row->scanned;
 	wanted = (int64_t)(k->yield / YIELD);
 	k->yield %= YIELD;

@@ -42,6 +42,7 @@ int scan_pace_load(struct scan_pace *pace, const struct scan_columns *columns, s
 			.pass = columns->pass[i],
 			.spent = columns->spent[i],
 			.node = columns->node[i],
+			.cpu = columns->cpu[i],
 			.class_zone = columns->class_zone[i],
 			.direct = columns->what[i] == SCAN_WHAT_DIRECT ||
 				  columns->what[i] == SCAN_WHAT_DIRECT_COMPACTION,

@@ -23,6 +23,7 @@ struct scan_row {
 	uint64_t lru_pages;      /* pages of the zones on the node's lists; 0: unknown */
 	uint32_t pass;           /* number of the kswapd's pass */
 	uint16_t node;           /* of the tape */
+	uint16_t cpu;            /* of the kswapd */
 	uint8_t class_zone;      /* highest zone with memory that the pass reclaims */
 	bool spent;              /* the pass went down to priority 1 */
 	bool direct, costly;     /* by an allocation; for an order above PCP_MAX_ORDER */

@@ -219,6 +219,28 @@ TEST(kswapd_starts_as_the_record_does)
 	}
 }
 
+/* CPUs 0 and 1 are of its node. */
+TEST(kswapd_runs_on_the_cpu_of_the_recorded_scan)
+{
+	for (uint16_t cpu = 0; cpu < 3; cpu++) {
+		RECLAIM_MACHINE(w, reclaim_machine_two_nodes);
+		make_free(&w, NORMAL, 50, true);
+		queue_pages(&w, 400, 5000 * MS);
+		reclaim_machine_start(&w);
+		w.serve.at = 50;
+		record_scan(&w, (struct scan_row){.ts = 2 * MS,
+						  .ns = MS,
+						  .scanned = 32,
+						  .freed = 32,
+						  .lru_pages = 1 << 12,
+						  .cpu = cpu,
+						  .class_zone = ZONE_NORMAL});
+		reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
+		reclaim_run_until(&w.run, 50, 20 * MS);
+		check(w.run.kswapds[0].cpu == cpu % 2);
+	}
+}
+
 TEST(kswapd_spends_time_on_pages_that_are_not_allocated_yet)
 {
 	RECLAIM_MACHINE(w, reclaim_machine_short);
