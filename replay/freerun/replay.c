@@ -219,10 +219,10 @@ static void direct_begin(struct replay *r, const struct reclaim_event *event)
 		.node = m->cpu_nodes[event->where],
 	};
 
-	reclaim_events_direct_begin(&r->run.load.reclaim_events, event);
 	m->now.cpu = event->where;
-	if (!m->reclaim_ops && rq.migratetype <= MIGRATETYPE_RECLAIMABLE)
-		slow_path_recorded(m, &rq);
+	reclaim_events_direct_begin(&r->run.load.reclaim_events, event,
+				    !m->reclaim_ops && rq.migratetype <= MIGRATETYPE_RECLAIMABLE &&
+					    slow_path_recorded(m, &rq));
 }
 
 /* Rows of reclaim before event number `at`, not later than `end`. */
@@ -295,13 +295,16 @@ static bool is_alloc(const struct waiting *e)
 static void run_request(struct replay *r, struct waiting *e)
 {
 	struct reclaim_events *recorded = &r->run.load.reclaim_events;
+	bool below_min = false;
 
 	begin(r, e);
 	if (is_for_reclaim(r, e))
 		return;
 	r->serve.request.reclaimed =
 		recorded->nr_reclaimed && is_alloc(e) &&
-		reclaim_events_take_reclaimed(recorded, e->moment.pid, e->order);
+		reclaim_events_take_reclaimed(recorded, e->moment.pid, e->order, &below_min);
+	if (below_min && e->frame != NO_FRAME)
+		zone_counters(r->model, frame_zone(r->model, e->frame))->below_min++;
 	if (r->model->owed && !r->model->reclaim_ops)
 		pay_free(r, e);
 	serve_request(&r->serve, e);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "owed.h"
 
+#include <string.h>
+
 static bool is_in_class(const struct zone *zone, int node, int class_zone)
 {
 	return zone->node == node && zone->type <= class_zone;
@@ -43,7 +45,9 @@ void pay_owed(struct model *m, int node, int class_zone, int64_t pages)
 
 void forgive_owed(struct model *m, int tape_node_nr)
 {
-	for (int i = 0; m->owed && i < m->nr_zones; i++)
-		if (tape_node(m, m->zones[i].node) == tape_node_nr)
+	for (int i = 0; i < m->nr_zones; i++)
+		if (tape_node(m, m->zones[i].node) == tape_node_nr) {
 			pay(m, &m->zones[i], m->zones[i].owed);
+			memset(m->zones[i].surplus, 0, sizeof(m->zones[i].surplus));
+		}
 }

@@ -78,6 +78,18 @@ static int64_t spare_pages(const struct model *m, const struct zone *zone, const
 	       zone->lowmem_reserve[rq->class_zone] - unusable;
 }
 
+/* Blocks for a request that a zone has above its min watermark. */
+static int64_t spare_blocks(const struct model *m, const struct zone *zone,
+			    const struct request *rq)
+{
+	int64_t spare = spare_pages(m, zone, rq) >> rq->order, blocks = 0;
+
+	for (int order = rq->order; order <= m->max_order; order++)
+		for (int type = 0; type <= MIGRATETYPE_RECLAIMABLE; type++)
+			blocks += (int64_t)zone->nr_free[order][type] << (order - rq->order);
+	return spare < 0 ? 0 : spare < blocks ? spare : blocks;
+}
+
 /* The zone with a chunk for a request that lacks the fewest pages to its min watermark, or NULL. */
 static struct zone *least_short(const struct model *m, const struct request *rq,
 				const struct zonelist *list)
@@ -151,12 +163,21 @@ static bool all_below_min(const struct model *m, struct request *rq)
 	return true;
 }
 
-void slow_path_recorded(struct model *m, struct request *rq)
+bool slow_path_recorded(struct model *m, struct request *rq)
 {
-	const struct zone *preferred = zone_preferred(m, rq);
+	const struct zonelist *list = zonelist_of(m, rq);
+	bool gained = false;
 
-	if (preferred && all_below_min(m, rq))
-		zone_counters(m, preferred)->below_min++;
+	if (all_below_min(m, rq))
+		return zone_preferred(m, rq);
+	for (int i = 0; i < list->nr; i++) {
+		struct zone *zone = list->zones[i];
+		int64_t spare = zone->type > rq->class_zone ? 0 : spare_blocks(m, zone, rq);
+
+		gained |= spare > zone->surplus[rq->order] + 1 + (SWAP_CLUSTER >> rq->order);
+		zone->surplus[rq->order] = spare;
+	}
+	return !gained;
 }
 
 bool slow_path_reclaim_once(struct model *m, struct request *rq)
@@ -197,7 +218,8 @@ frame_nr slow_path_alloc(struct model *m, struct request *rq, struct zonelist_sc
 	}
 	if (frame != NO_FRAME)
 		return frame;
-	counters->below_min += m->reclaim_ops || !rq->reclaimed;
+	/* Where compaction made room on the record, no reclaim did. */
+	counters->below_min += m->reclaim_ops || !(rq->reclaimed || rq->makes_room);
 	if (m->reclaim_ops) {
 		frame = slow_path_turns(m, rq, scan);
 		counters->would_fail += frame == NO_FRAME && rq->gfp_flags & GFP_DIRECT_RECLAIM;

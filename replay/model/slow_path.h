@@ -26,10 +26,12 @@ frame_nr slow_path_alloc(struct model *m, struct request *rq, struct zonelist_sc
 			 bool nofragment);
 
 /*
- * A recorded request that begins direct reclaim, where reclaim is that of the record: count it as
- * below min if the model has no zone for it either. Its alloc does not count again.
+ * A recorded request begins direct reclaim, where reclaim is that of the record: whether the model
+ * is below min, too. Reclaim keeps free pages near the mark. So pages that the model has above it
+ * put its reclaim off once: later requests are short as on the record, unless the model gained more
+ * than a cluster of pages, or a block, since the last such request.
  */
-void slow_path_recorded(struct model *m, struct request *rq);
+bool slow_path_recorded(struct model *m, struct request *rq);
 
 /*
  * A recorded request that began direct reclaim, in a run with feedback: wake kswapd and reclaim

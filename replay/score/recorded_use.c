@@ -76,8 +76,9 @@ static void see_alloc(struct recorded_use *use, const struct model *m,
 {
 	const struct zone *zone = frame_zone(m, event->frame), *preferred;
 	const struct taken *taken = &use->taken[event->cpu];
-	bool reclaimed = reclaim_events->nr_reclaimed &&
-			 reclaim_events_take_reclaimed(reclaim_events, event->pid, event->order);
+	bool reclaimed =
+		reclaim_events->nr_reclaimed &&
+		reclaim_events_take_reclaimed(reclaim_events, event->pid, event->order, NULL);
 	struct request rq = request_of(m, event);
 
 	preferred = zone_preferred(m, &rq);

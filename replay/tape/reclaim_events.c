@@ -108,27 +108,27 @@ static struct reclaiming *find_task(struct reclaiming *tasks, int nr, int32_t pi
 	return NULL;
 }
 
-static void begin_reclaim(struct reclaim_events *a, int32_t pid, uint8_t order)
+static void begin_reclaim(struct reclaim_events *a, int32_t pid, uint8_t order, bool below_min)
 {
 	struct reclaiming *task = find_task(a->reclaiming, a->nr_reclaiming, pid);
 
 	if (!task && a->nr_reclaiming < RECLAIMING_MAX)
 		task = &a->reclaiming[a->nr_reclaiming++];
 	if (task)
-		*task = (struct reclaiming){pid, order};
+		*task = (struct reclaiming){pid, order, below_min};
 }
 
-/* At the end of a task's direct reclaim: the order of its request. */
-static uint8_t end_reclaim(struct reclaim_events *a, int32_t pid)
+/* At the end of a task's direct reclaim: its request. */
+static struct reclaiming end_reclaim(struct reclaim_events *a, int32_t pid)
 {
 	struct reclaiming *task = find_task(a->reclaiming, a->nr_reclaiming, pid);
-	uint8_t order;
+	struct reclaiming found = {.pid = pid};
 
 	if (!task)
-		return 0;
-	order = task->order;
+		return found;
+	found = *task;
 	*task = a->reclaiming[--a->nr_reclaiming];
-	return order;
+	return found;
 }
 
 int reclaim_events_load(struct reclaim_events *a, struct model *m,
@@ -175,13 +175,13 @@ int reclaim_events_load(struct reclaim_events *a, struct model *m,
 			where = columns->cpu[i];
 			reclaim_event.order = (uint8_t)columns->page_order[i];
 			reclaim_event.gfp_flags = columns->gfp_flags[i];
-			begin_reclaim(a, reclaim_event.pid, reclaim_event.order);
+			begin_reclaim(a, reclaim_event.pid, reclaim_event.order, false);
 			a->direct_recorded = true;
 			break;
 		case RECLAIM_KIND_DIRECT_RECLAIM_END:
 			reclaim_event.kind = RECLAIM_EVENT_DIRECT_END;
 			where = columns->cpu[i];
-			reclaim_event.order = end_reclaim(a, columns->pid[i]);
+			reclaim_event.order = end_reclaim(a, columns->pid[i]).order;
 			reclaim_event.progress = is_valid(columns->nr_reclaimed_valid, i) &&
 						 columns->nr_reclaimed[i];
 			break;
@@ -401,9 +401,10 @@ void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
 	}
 }
 
-void reclaim_events_direct_begin(struct reclaim_events *a, const struct reclaim_event *event)
+void reclaim_events_direct_begin(struct reclaim_events *a, const struct reclaim_event *event,
+				 bool below_min)
 {
-	begin_reclaim(a, event->pid, event->order);
+	begin_reclaim(a, event->pid, event->order, below_min);
 }
 
 bool reclaim_events_reclaims(const struct reclaim_events *a, const struct model *m, int32_t pid)
@@ -417,20 +418,27 @@ bool reclaim_events_reclaims(const struct reclaim_events *a, const struct model 
 void reclaim_events_direct_end(struct reclaim_events *a, const struct model *m,
 			       const struct reclaim_event *reclaim_event)
 {
-	end_reclaim(a, reclaim_event->pid);
+	struct reclaiming task = end_reclaim(a, reclaim_event->pid);
+	bool before = false;
+
 	for (int node = 0; reclaim_event->progress && node < m->nr_nodes; node++)
 		forget_failures(m, &a->kswapds[node], node);
-	reclaim_events_take_reclaimed(a, reclaim_event->pid, reclaim_event->order);
+	task.order = reclaim_event->order;
+	/* It may reclaim several times for its request. */
+	reclaim_events_take_reclaimed(a, task.pid, task.order, &before);
+	task.below_min |= before;
 	if (a->nr_reclaimed < RECLAIMED_MAX)
-		a->reclaimed[a->nr_reclaimed++] =
-			(struct reclaiming){reclaim_event->pid, reclaim_event->order};
+		a->reclaimed[a->nr_reclaimed++] = task;
 }
 
-bool reclaim_events_take_reclaimed(struct reclaim_events *a, int32_t pid, int order)
+bool reclaim_events_take_reclaimed(struct reclaim_events *a, int32_t pid, int order,
+				   bool *below_min)
 {
 	for (int i = 0; i < a->nr_reclaimed; i++) {
 		if (a->reclaimed[i].pid != pid || a->reclaimed[i].order != order)
 			continue;
+		if (below_min)
+			*below_min = a->reclaimed[i].below_min;
 		a->reclaimed[i] = a->reclaimed[--a->nr_reclaimed];
 		return true;
 	}

@@ -64,6 +64,7 @@ struct pass_times {
 struct reclaiming {
 	int32_t pid;
 	uint8_t order;
+	bool below_min; /* the model had no page for it either */
 };
 enum {
 	RECLAIMING_MAX = 1024,
@@ -128,18 +129,20 @@ void reclaim_events_kswapd(struct reclaim_events *a, struct model *m,
  */
 void reclaim_events_boosts(struct reclaim_events *a, struct model *m, uint64_t ts);
 
-/* A task begins direct reclaim. */
-void reclaim_events_direct_begin(struct reclaim_events *a, const struct reclaim_event *event);
+/* A task begins direct reclaim; `below_min`: the model had no page for it either. */
+void reclaim_events_direct_begin(struct reclaim_events *a, const struct reclaim_event *event,
+				 bool below_min);
 /* Whether a task reclaims at this time: a kswapd, or a task in direct reclaim. */
 bool reclaim_events_reclaims(const struct reclaim_events *a, const struct model *m, int32_t pid);
 
 /*
  * A task ends direct reclaim, which may give a hopeless kswapd new hope. Whether an alloc is the
- * request for which its task reclaimed.
+ * request for which its task reclaimed; *below_min as at a begin, if not NULL.
  */
 void reclaim_events_direct_end(struct reclaim_events *a, const struct model *m,
 			       const struct reclaim_event *reclaim_event);
-bool reclaim_events_take_reclaimed(struct reclaim_events *a, int32_t pid, int order);
+bool reclaim_events_take_reclaimed(struct reclaim_events *a, int32_t pid, int order,
+				   bool *below_min);
 
 /* An event of a task prolongs its own pass and ends passes without an event for 1 ms. */
 void reclaim_events_seen(struct reclaim_events *a, struct model *m, int32_t pid, uint64_t ts);
