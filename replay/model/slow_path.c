@@ -175,7 +175,11 @@ bool slow_path_recorded(struct model *m, struct request *rq)
 		int64_t spare = zone->type > rq->class_zone ? 0 : spare_blocks(m, zone, rq);
 
 		gained |= spare > zone->surplus[rq->order] + 1 + (SWAP_CLUSTER >> rq->order);
-		zone->surplus[rq->order] = spare;
+		/* A request may be bound to some nodes: all zones were short on a single one. */
+		if (rq->order || m->nr_nodes > 1)
+			zone->surplus[rq->order] = spare;
+		else if (spare <= zone->wmark[WMARK_HIGH] - zone->wmark[WMARK_MIN])
+			zone->withheld += (uint64_t)spare;
 	}
 	return !gained;
 }

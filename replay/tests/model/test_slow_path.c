@@ -120,7 +120,10 @@ TEST(a_request_that_reclaimed_is_short_unless_the_model_gained_pages)
 			t.zone->wmark[mark] = 5;
 		rq.class_zone = t.zone->type;
 		check(!slow_path_recorded(t.m, &rq));
+		check(t.zone->withheld == (order ? 0 : 59));
 		check(slow_path_recorded(t.m, &rq) && slow_path_recorded(t.m, &rq));
+		owe_pages(t.m, t.zone, 60);
+		check(!t.zone->withheld && t.zone->owed == (order ? 60 : 1));
 		forgive_owed(t.m, 0);
 		check(!slow_path_recorded(t.m, &rq));
 		t.zone->wmark[WMARK_MIN] = 100;
