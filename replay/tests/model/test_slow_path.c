@@ -118,6 +118,7 @@ TEST(a_request_that_reclaimed_is_short_unless_the_model_gained_pages)
 			toy_add_free(&t, pfn, 4, 'M');
 		for (int mark = WMARK_MIN; mark < NR_WMARK; mark++)
 			t.zone->wmark[mark] = 5;
+		t.zone->wmark[WMARK_HIGH] = 64; /* near its marks */
 		rq.class_zone = t.zone->type;
 		check(!slow_path_recorded(t.m, &rq));
 		check(t.zone->withheld == (order ? 0 : 59));
