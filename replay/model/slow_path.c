@@ -174,6 +174,9 @@ bool slow_path_recorded(struct model *m, struct request *rq)
 		struct zone *zone = list->zones[i];
 		int64_t spare = zone->type > rq->class_zone ? 0 : spare_blocks(m, zone, rq);
 
+		/* The record's reclaim pays back an advance, which is counted. */
+		if (zone->owed)
+			return false;
 		gained |= spare > zone->surplus[rq->order] + 1 + (SWAP_CLUSTER >> rq->order);
 		/* A request may be bound to some nodes: all zones were short on a single one. */
 		if (rq->order || m->nr_nodes > 1)
