@@ -153,9 +153,9 @@ enum { WMARK_MIN, WMARK_LOW, WMARK_HIGH, NR_WMARK };
 struct zone {
 	uint16_t number; /* in model->zones */
 	uint16_t node;
-	uint16_t part;           /* part of a cut zone; CPU c first tries part c mod zone_parts */
-	uint8_t type;            /* ZONE_DMA ... */
-	uint64_t owed, withheld; /* pages that reclaim owes to it, or it to reclaim: owed.h */
+	uint16_t part; /* part of a cut zone; CPU c first tries part c mod zone_parts */
+	uint8_t type;  /* ZONE_DMA ... */
+	uint64_t owed; /* pages that reclaim owes to it: owed.h */
 	/* Blocks above min at the last recorded direct reclaim for an order: slow_path.h. */
 	int64_t surplus[NR_PAGE_ORDERS];
 	bool below_high, reclaim_active, boosted_watermark; /* ZONE_BELOW_HIGH, ... of the kernel */

@@ -16,10 +16,6 @@ static void pay(struct model *m, struct zone *zone, uint64_t pages)
 
 void owe_pages(struct model *m, struct zone *zone, int64_t pages)
 {
-	uint64_t had = zone->withheld < (uint64_t)pages ? zone->withheld : (uint64_t)pages;
-
-	zone->withheld -= had;
-	pages -= (int64_t)had;
 	zone->owed += (uint64_t)pages;
 	m->owed += (uint64_t)pages;
 }
@@ -52,7 +48,6 @@ void forgive_owed(struct model *m, int tape_node_nr)
 	for (int i = 0; i < m->nr_zones; i++)
 		if (tape_node(m, m->zones[i].node) == tape_node_nr) {
 			pay(m, &m->zones[i], m->zones[i].owed);
-			m->zones[i].withheld = 0;
 			memset(m->zones[i].surplus, 0, sizeof(m->zones[i].surplus));
 		}
 }

@@ -6,10 +6,6 @@
  * for the recorded state, and the model's own one of R1 and R2 may find too few pages. Such a
  * request takes an advance, so that the next requests do not reclaim in vain one by one. The next
  * pages that reclaim frees pay it back.
- *
- * The other way round, the record's reclaim may free pages for a request for which a run of R0 has
- * some. With reclaim of its own it would do without until they are used up. So they are withheld:
- * on their lists, and free for no watermark. Otherwise it would never be short again.
  */
 #pragma once
 
@@ -17,7 +13,7 @@
 
 enum { SWAP_CLUSTER = 32 }; /* SWAP_CLUSTER_MAX: a direct reclaim frees as many pages at least */
 
-/* A zone gets an advance: what is withheld from it first. */
+/* A zone gets an advance. */
 void owe_pages(struct model *m, struct zone *zone, int64_t pages);
 /* Pages owed to the zones of a node up to `class_zone`. */
 int64_t pages_owed(const struct model *m, int node, int class_zone);

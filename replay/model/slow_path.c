@@ -178,11 +178,7 @@ bool slow_path_recorded(struct model *m, struct request *rq)
 		if (zone->owed)
 			return false;
 		gained |= spare > zone->surplus[rq->order] + 1 + (SWAP_CLUSTER >> rq->order);
-		/* A request may be bound to some nodes: all zones were short on a single one. */
-		if (rq->order || m->nr_nodes > 1)
-			zone->surplus[rq->order] = spare;
-		else if (spare <= zone->wmark[WMARK_HIGH] - zone->wmark[WMARK_MIN])
-			zone->withheld += (uint64_t)spare;
+		zone->surplus[rq->order] = spare;
 	}
 	return !gained;
 }

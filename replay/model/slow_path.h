@@ -27,9 +27,9 @@ frame_nr slow_path_alloc(struct model *m, struct request *rq, struct zonelist_sc
 
 /*
  * A recorded request begins direct reclaim, where reclaim is that of the record: whether the model
- * is below min, too. Pages that the model has above it are withheld (owed.h), and put its reclaim
- * off once: later requests are short as on the record, unless the model gained more than a cluster
- * of pages, or a block, since the last such request.
+ * is below min, too. Reclaim keeps free pages near the mark. So pages that the model has above it
+ * put its reclaim off once: later requests are short as on the record, unless the model gained more
+ * than a cluster of pages, or a block, since the last such request.
  */
 bool slow_path_recorded(struct model *m, struct request *rq);
 

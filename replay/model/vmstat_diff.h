@@ -100,12 +100,10 @@ static inline uint64_t zone_listed_free(const struct zone *zone)
 	return pages > 0 ? (uint64_t)pages : 0;
 }
 
-/* The same with the pages that reclaim owes, without the withheld ones: as watermarks see it. */
+/* The same with the pages that reclaim owes, as watermarks see it. */
 static inline uint64_t zone_counted_free(const struct zone *zone)
 {
-	uint64_t free = zone_listed_free(zone) + zone->owed;
-
-	return free > zone->withheld ? free - zone->withheld : 0;
+	return zone_listed_free(zone) + zone->owed;
 }
 
 /* The same for free CMA pages. */
