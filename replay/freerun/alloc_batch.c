@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "alloc_batch.h"
 
+#include "model/memory.h"
 #include "model/policy.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 struct taken_batch {
 	uint32_t opener; /* in alloc_batches->open */
@@ -35,36 +35,21 @@ int alloc_batches_new(struct alloc_batches **out, const struct model *m,
 		      const struct alloc_batch *batch, struct error *err)
 {
 	size_t nr_open = (size_t)m->nr_cpus * NR_MIGRATETYPE;
-	struct alloc_batches *u = calloc(1, sizeof(*u));
+	struct alloc_batches *u = arrays_new(m->arrays, 1, sizeof(*u));
 
-	*out = NULL;
 	if (!u)
-		return fail(err, ENOMEM, "no memory for allocation alloc_batches");
+		return arrays_error(m->arrays, err);
 	*u = (struct alloc_batches){.order = batch->order, .gap_ns = batch->gap_ns};
-	u->of = calloc((m->nr_frames >> u->order) + 1, sizeof(*u->of));
-	u->open = calloc(nr_open, sizeof(*u->open));
-	u->used = calloc(m->nr_frames / 64 + 1, sizeof(*u->used));
-	u->hand = calloc((size_t)m->nr_zones, sizeof(*u->hand));
-	if (!u->of || !u->open || !u->used || !u->hand) {
-		alloc_batches_free(u);
-		return fail(err, ENOMEM, "no memory for the alloc_batches of %u page frames",
-			    m->nr_frames);
-	}
+	u->of = arrays_new(m->arrays, (m->nr_frames >> u->order) + 1, sizeof(*u->of));
+	u->open = arrays_new(m->arrays, nr_open, sizeof(*u->open));
+	u->used = arrays_new(m->arrays, m->nr_frames / 64 + 1, sizeof(*u->used));
+	u->hand = arrays_new(m->arrays, (size_t)m->nr_zones, sizeof(*u->hand));
+	if (arrays_error(m->arrays, err))
+		return -ENOMEM;
 	for (size_t i = 0; i < nr_open; i++)
 		u->open[i].head = NO_FRAME;
 	*out = u;
 	return 0;
-}
-
-void alloc_batches_free(struct alloc_batches *u)
-{
-	if (!u)
-		return;
-	free(u->of);
-	free(u->open);
-	free(u->used);
-	free(u->hand);
-	free(u);
 }
 
 static struct taken_batch *batch_of(const struct alloc_batches *u, frame_nr page)

@@ -19,7 +19,6 @@ struct alloc_batches;
 /* Batches for the pages of a model. -ENOMEM. */
 int alloc_batches_new(struct alloc_batches **out, const struct model *m,
 		      const struct alloc_batch *batch, struct error *err);
-void alloc_batches_free(struct alloc_batches *u);
 
 /*
  * A page for a request of order 0, or NO_FRAME. `order` becomes the order of the block taken for

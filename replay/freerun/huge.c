@@ -2,6 +2,7 @@
 #include "huge.h"
 
 #include "model/fragmentation.h"
+#include "model/memory.h"
 #include "model/policy_stack.h"
 #include "model/watermark.h"
 #include "model/zone.h"
@@ -9,7 +10,6 @@
 #include "tape/huge_requests.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 enum { FAULTS_BITS = 12 }; /* of the table of threads */
 
@@ -26,31 +26,19 @@ int huge_new(struct huge **out, struct model *m, struct error *err)
 	*out = NULL;
 	if (!owner->ops->huge_plan(owner, &plan))
 		return 0;
-	h = calloc(1, sizeof(*h));
+	h = arrays_new(m->arrays, 1, sizeof(*h));
 	if (!h)
-		return fail(err, ENOMEM, "no memory for huge pages");
+		return arrays_error(m->arrays, err);
 	*h = (struct huge){.m = m, .plan = plan};
-	h->faults = calloc(1u << FAULTS_BITS, sizeof(*h->faults));
-	h->groups = calloc(blocks, sizeof(*h->groups));
-	h->pieces = calloc(blocks, sizeof(*h->pieces));
-	if (!h->faults || !h->groups || !h->pieces) {
-		huge_free(h);
-		return fail(err, ENOMEM, "no memory for %zu huge pages", blocks);
-	}
+	h->faults = arrays_new(m->arrays, 1u << FAULTS_BITS, sizeof(*h->faults));
+	h->groups = arrays_new(m->arrays, blocks, sizeof(*h->groups));
+	h->pieces = arrays_new(m->arrays, blocks, sizeof(*h->pieces));
+	if (arrays_error(m->arrays, err))
+		return -ENOMEM;
 	for (uint32_t i = 0; i < 1u << FAULTS_BITS; i++)
 		h->faults[i].head = NO_FRAME;
 	*out = h;
 	return 0;
-}
-
-void huge_free(struct huge *h)
-{
-	if (!h)
-		return;
-	free(h->faults);
-	free(h->groups);
-	free(h->pieces);
-	free(h);
 }
 
 struct huge_fault *huge_fault_of(const struct huge *h, int32_t pid)

@@ -50,7 +50,6 @@ struct huge {
 
 /* NULL if no policy plans tries. -ENOMEM. */
 int huge_new(struct huge **out, struct model *m, struct error *err);
-void huge_free(struct huge *h);
 
 /* The thread's last fault. */
 struct huge_fault *huge_fault_of(const struct huge *h, int32_t pid);

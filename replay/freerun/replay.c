@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/clock.h"
+#include "model/memory.h"
 #include "model/owed.h"
 #include "model/pcp.h"
 #include "model/slow_path.h"
@@ -74,15 +75,8 @@ void replay_free(struct replay *r)
 {
 	if (!r)
 		return;
-	rewrites_free(&r->rewrites);
-	serve_free(&r->serve);
-	zone_lock_queues_free(r->zone_locks);
-	pcp_occupancies_free(&r->occupancies);
-	reclaim_run_free(&r->reclaim);
 	run_free(&r->run);
 	event_counts_free(&r->event_counts);
-	requests_free(&r->requests);
-	free(r->busy);
 	free(r);
 }
 
@@ -175,9 +169,9 @@ static int start(struct replay *r, struct error *err)
 	if (ret)
 		return ret;
 	r->model = r->run.model;
-	r->busy = calloc((size_t)r->model->nr_cpus, sizeof(*r->busy));
+	r->busy = arrays_new(r->model->arrays, (size_t)r->model->nr_cpus, sizeof(*r->busy));
 	if (!r->busy)
-		return fail(err, ENOMEM, "no memory for %d CPUs", r->model->nr_cpus);
+		return arrays_error(r->model->arrays, err);
 	for (int cpu = 0; cpu < r->model->nr_cpus; cpu++)
 		r->busy[cpu] = true;
 	ret = choose_clocks(r, err);

@@ -3,7 +3,8 @@
 
 #include "serve_internal.h"
 
-#include <errno.h>
+#include "model/memory.h"
+
 #include <stdlib.h>
 
 int rewrites_init(struct rewrites *w, const struct rewrite_rule *rules, int nr,
@@ -12,15 +13,8 @@ int rewrites_init(struct rewrites *w, const struct rewrite_rule *rules, int nr,
 	*w = (struct rewrites){.rules = rules, .nr = nr};
 	if (!nr)
 		return 0;
-	w->pieces = calloc(m->nr_frames, sizeof(*w->pieces));
-	return w->pieces ? 0
-			 : fail(err, ENOMEM, "no memory for the pieces of %u page frames",
-				m->nr_frames);
-}
-
-void rewrites_free(struct rewrites *w)
-{
-	free(w->pieces);
+	w->pieces = arrays_new(m->arrays, m->nr_frames, sizeof(*w->pieces));
+	return arrays_error(m->arrays, err);
 }
 
 static int compare_pids(const void *a, const void *b)

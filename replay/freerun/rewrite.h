@@ -37,7 +37,7 @@ struct rewrite_rule {
 };
 
 struct rewrites {
-	const struct rewrite_rule *rules; /* the caller's, until rewrites_free() */
+	const struct rewrite_rule *rules; /* the caller's, as long as the model lives */
 	int nr;                           /* 0: the requests are the recorded ones */
 	uint16_t *pieces; /* [recorded frame of a block] its order << 8 | order of its pieces + 1;
 			   * 0: the block is whole */
@@ -47,7 +47,6 @@ struct rewrites {
 /* For the frames of a model; no memory without a rule. -ENOMEM. */
 int rewrites_init(struct rewrites *w, const struct rewrite_rule *rules, int nr,
 		  const struct model *m, struct error *err);
-void rewrites_free(struct rewrites *w);
 
 /* Whether a rule fits an alloc. */
 bool rewrites_fit(const struct rewrites *w, const struct waiting *e);

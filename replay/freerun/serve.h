@@ -83,7 +83,6 @@ struct serve {
 
 /* Prepare to serve requests from `model`. -ENOMEM. */
 int serve_init(struct serve *s, struct model *model, struct anomalies anomalies, struct error *err);
-void serve_free(struct serve *s);
 
 /* Run a request. model->now is its time. */
 void serve_request(struct serve *s, struct waiting *e);

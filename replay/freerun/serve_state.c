@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* struct serve: made and freed; its pages that are freed with others; its anomalies. */
+/* struct serve: made; its pages that are freed with others; its anomalies. */
 #include "serve_internal.h"
 
+#include "model/memory.h"
 #include "model/policy_stack.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 const struct request_facts no_facts = {.free.drain_pages = -1, .landed_frame = NO_FRAME};
 
@@ -66,30 +66,16 @@ int serve_init(struct serve *s, struct model *model, struct anomalies anomalies,
 	s->pages.split_some = split_some;
 	s->pages.move_batch = move_batch;
 	s->pages.self = s;
-	if (model->kernel->coalesced_frees) {
-		s->runs = calloc((size_t)model->nr_cpus, sizeof(*s->runs));
-		if (!s->runs)
-			return fail(err, ENOMEM, "no memory for %d CPUs", model->nr_cpus);
-	}
-	if (model->record->zone_events) {
-		s->refills = calloc((size_t)model->nr_cpus, sizeof(*s->refills));
-		if (!s->refills)
-			return fail(err, ENOMEM, "no memory for %d CPUs", model->nr_cpus);
-	}
+	if (model->kernel->coalesced_frees)
+		s->runs = arrays_new(model->arrays, (size_t)model->nr_cpus, sizeof(*s->runs));
+	if (model->record->zone_events)
+		s->refills = arrays_new(model->arrays, (size_t)model->nr_cpus, sizeof(*s->refills));
 	owner->ops->alloc_batch(owner, &batch);
 	if (batch.order && alloc_batches_new(&s->alloc_batches, model, &batch, err))
 		return -ENOMEM;
-	return huge_new(&s->huge, model, err);
-}
-
-void serve_free(struct serve *s)
-{
-	alloc_batches_free(s->alloc_batches);
-	huge_free(s->huge);
-	free(s->runs);
-	free(s->refills);
-	strays_free(&s->strays);
-	page_map_free(&s->pages);
+	if (huge_new(&s->huge, model, err))
+		return -ENOMEM;
+	return arrays_error(model->arrays, err);
 }
 
 void serve_report(struct serve *s, const struct waiting *e, int kind, int action)

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "zone_lock_queue.h"
 
+#include "model/memory.h"
 #include "model/policy.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -45,36 +44,21 @@ struct zone_lock_queues {
 int zone_lock_queues_new(struct zone_lock_queues **out, const struct model *m,
 			 const struct lock_costs *costs, struct error *err)
 {
-	struct zone_lock_queues *l = calloc(1, sizeof(*l));
+	struct zone_lock_queues *l = arrays_new(m->arrays, 1, sizeof(*l));
 	size_t copies = (size_t)costs->copies;
 
-	*out = NULL;
+	*out = l;
 	if (!l)
-		return fail(err, ENOMEM, "no memory for the zone locks");
+		return arrays_error(m->arrays, err);
 	*l = (struct zone_lock_queues){
 		.costs = *costs, .nr_zones = m->nr_zones, .nr_cpus = m->nr_cpus};
-	l->locks = calloc((size_t)m->nr_zones, sizeof(*l->locks));
-	l->cpu_free_at = calloc(copies * (size_t)m->nr_cpus, sizeof(*l->cpu_free_at));
-	l->served = calloc(copies, sizeof(*l->served));
+	l->locks = arrays_new(m->arrays, (size_t)m->nr_zones, sizeof(*l->locks));
+	l->cpu_free_at =
+		arrays_new(m->arrays, copies * (size_t)m->nr_cpus, sizeof(*l->cpu_free_at));
+	l->served = arrays_new(m->arrays, copies, sizeof(*l->served));
 	if (copies > 1)
-		l->ring = calloc(OVERLAY_MAX, sizeof(*l->ring));
-	if (!l->locks || !l->cpu_free_at || !l->served || (copies > 1 && !l->ring)) {
-		zone_lock_queues_free(l);
-		return fail(err, ENOMEM, "no memory for %zu copies of %d CPUs", copies, m->nr_cpus);
-	}
-	*out = l;
-	return 0;
-}
-
-void zone_lock_queues_free(struct zone_lock_queues *l)
-{
-	if (!l)
-		return;
-	free(l->locks);
-	free(l->cpu_free_at);
-	free(l->ring);
-	free(l->served);
-	free(l);
+		l->ring = arrays_new(m->arrays, OVERLAY_MAX, sizeof(*l->ring));
+	return arrays_error(m->arrays, err);
 }
 
 static uint32_t hold_ns(const struct lock_costs *costs, int kind, uint64_t blocks)

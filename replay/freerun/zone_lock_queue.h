@@ -26,7 +26,6 @@ struct zone_lock_queues;
 /* Locks for the zones and CPUs of a model. -ENOMEM. */
 int zone_lock_queues_new(struct zone_lock_queues **out, const struct model *m,
 			 const struct lock_costs *costs, struct error *err);
-void zone_lock_queues_free(struct zone_lock_queues *l);
 
 /* The hook for struct model. */
 struct zone_lock_ops zone_lock_queues_ops(struct zone_lock_queues *l);

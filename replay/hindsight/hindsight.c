@@ -34,27 +34,6 @@ void hindsight_free(struct hindsight *h)
 {
 	if (!h)
 		return;
-	next_events_free(&h->next_events);
-	if (h->first)
-		memory_free(h->first, h->m->nr_frames * sizeof(*h->first));
-	if (h->chunks)
-		memory_free(h->chunks, h->m->nr_frames * sizeof(*h->chunks));
-	for (int cpu = 0; h->drains && cpu < h->m->nr_cpus; cpu++)
-		free(h->drains[cpu].rows);
-	free(h->drains);
-	free(h->held);
-	free(h->given);
-	free(h->tunings);
-	free(h->refills);
-	free(h->ticked);
-	free(h->free_areas);
-	free(h->nr_blocks);
-	free(h->last_kinds);
-	free(h->last_rows);
-	free(h->blocks);
-	free(h->entries);
-	free(h->counts);
-	free(h->emptied);
 	run_free(&h->run);
 	free(h);
 }
@@ -62,7 +41,8 @@ void hindsight_free(struct hindsight *h)
 /* The model, and the arrays that have its size; once its zones are known. */
 static int prepare(struct hindsight *h, struct error *err)
 {
-	size_t pcps, lists, blocks;
+	size_t cpus, zones, pcps, lists, blocks;
+	struct arrays *arrays;
 	int ret;
 
 	if (h->m)
@@ -71,28 +51,29 @@ static int prepare(struct hindsight *h, struct error *err)
 	if (ret)
 		return ret;
 	h->m = h->run.load.model;
-	pcps = (size_t)(h->m->nr_zones * h->m->nr_cpus);
+	arrays = h->m->arrays;
+	cpus = (size_t)h->m->nr_cpus;
+	zones = (size_t)h->m->nr_zones;
+	pcps = zones * cpus;
 	lists = pcps * MAX_PCP_LISTS;
 	blocks = h->m->nr_frames >> h->m->pageblock_order;
-	h->first = memory_new(h->m->nr_frames * sizeof(*h->first));
-	h->chunks = memory_new(h->m->nr_frames * sizeof(*h->chunks));
-	h->last_rows = calloc((size_t)h->m->nr_cpus, sizeof(*h->last_rows));
-	h->last_kinds = calloc((size_t)h->m->nr_cpus, sizeof(*h->last_kinds));
-	h->drains = calloc((size_t)h->m->nr_cpus, sizeof(*h->drains));
-	h->held = calloc(pcps, sizeof(*h->held));
-	h->given = calloc(pcps, sizeof(*h->given));
-	h->tunings = calloc(pcps, sizeof(*h->tunings));
-	h->refills = calloc((size_t)h->m->nr_cpus, sizeof(*h->refills));
-	h->ticked = calloc((size_t)h->m->nr_cpus, sizeof(*h->ticked));
-	h->free_areas = calloc((size_t)h->m->nr_zones, sizeof(*h->free_areas));
-	h->nr_blocks = calloc((size_t)h->m->nr_zones, sizeof(*h->nr_blocks));
-	h->blocks = calloc(blocks, sizeof(*h->blocks));
-	h->counts = calloc(pcps, sizeof(*h->counts));
-	h->emptied = malloc(lists * sizeof(*h->emptied));
-	if (!h->first || !h->chunks || !h->last_rows || !h->last_kinds || !h->drains || !h->held ||
-	    !h->given || !h->tunings || !h->refills || !h->ticked || !h->free_areas ||
-	    !h->nr_blocks || !h->blocks || !h->counts || !h->emptied)
-		return fail(err, ENOMEM, "no memory for %u page frames", h->m->nr_frames);
+	h->first = arrays_map(arrays, h->m->nr_frames, sizeof(*h->first));
+	h->chunks = arrays_map(arrays, h->m->nr_frames, sizeof(*h->chunks));
+	h->last_rows = arrays_new(arrays, cpus, sizeof(*h->last_rows));
+	h->last_kinds = arrays_new(arrays, cpus, sizeof(*h->last_kinds));
+	h->drains = arrays_new(arrays, cpus, sizeof(*h->drains));
+	h->held = arrays_new(arrays, pcps, sizeof(*h->held));
+	h->given = arrays_new(arrays, pcps, sizeof(*h->given));
+	h->tunings = arrays_new(arrays, pcps, sizeof(*h->tunings));
+	h->refills = arrays_new(arrays, cpus, sizeof(*h->refills));
+	h->ticked = arrays_new(arrays, cpus, sizeof(*h->ticked));
+	h->free_areas = arrays_new(arrays, zones, sizeof(*h->free_areas));
+	h->nr_blocks = arrays_new(arrays, zones, sizeof(*h->nr_blocks));
+	h->blocks = arrays_new(arrays, blocks, sizeof(*h->blocks));
+	h->counts = arrays_new(arrays, pcps, sizeof(*h->counts));
+	h->emptied = arrays_new(arrays, lists, sizeof(*h->emptied));
+	if (arrays_error(arrays, err))
+		return -ENOMEM;
 	memset(h->emptied, 0xff, lists * sizeof(*h->emptied));
 	for (size_t b = 0; b < blocks; b++)
 		h->blocks[b].moved = NEVER;

@@ -65,8 +65,8 @@ static int add_entry(struct hindsight *h, const struct seen *s, int cpu, uint32_
 	uint32_t *left = &h->counts[pcp_number(h, s, cpu)];
 
 	h->first[s->frame].entry = false;
-	if (grow(&h->entries, &h->room_entries, h->nr_entries + 1, sizeof(*h->entries),
-		 "pages of PCPs", err))
+	if (grow(h->m->arrays, &h->entries, &h->room_entries, h->nr_entries + 1,
+		 sizeof(*h->entries), err))
 		return -ENOMEM;
 	h->entries[h->nr_entries++] = (struct start_entry){
 		.frame = s->frame,
@@ -240,7 +240,7 @@ static int add_drain(struct hindsight *h, const struct seen *s, struct error *er
 {
 	struct drain_run *d = &h->drains[s->cpu];
 
-	if (grow(&d->rows, &d->room, d->nr + 1, sizeof(*d->rows), "blocks of a drain", err))
+	if (grow(h->m->arrays, &d->rows, &d->room, d->nr + 1, sizeof(*d->rows), err))
 		return -ENOMEM;
 	if (h->last_kinds[s->cpu] != EVENT_KIND_PCPU_DRAIN || d->pid != s->pid) {
 		d->after_free = h->last_kinds[s->cpu] == EVENT_KIND_FREE ||

@@ -31,7 +31,98 @@ void memory_free(void *memory, size_t bytes)
 		munmap(memory, bytes);
 }
 
-int grow(void *array, size_t *room, size_t nr, size_t bytes, const char *what, struct error *err)
+struct array {
+	struct array *earlier;
+	void *memory;
+	size_t mapped; /* bytes, or 0: of the heap */
+};
+
+static void release(void *memory, size_t mapped)
+{
+	if (mapped)
+		memory_free(memory, mapped);
+	else
+		free(memory);
+}
+
+static void *keep(struct arrays *arrays, void *memory, size_t bytes, size_t mapped)
+{
+	struct array *array = memory ? malloc(sizeof(*array)) : NULL;
+
+	if (!array) {
+		release(memory, mapped);
+		arrays->refused = arrays->refused ? arrays->refused : bytes;
+		return NULL;
+	}
+	*array = (struct array){arrays->last, memory, mapped};
+	arrays->last = array;
+	return memory;
+}
+
+void *arrays_new(struct arrays *arrays, size_t nr, size_t bytes)
+{
+	return keep(arrays, calloc(nr, bytes), nr * bytes, 0);
+}
+
+void *arrays_map(struct arrays *arrays, size_t nr, size_t bytes)
+{
+	return keep(arrays, memory_new(nr * bytes), nr * bytes, nr * bytes);
+}
+
+/* The link to an array. */
+static struct array **link_of(struct arrays *arrays, const void *memory)
+{
+	struct array **link = &arrays->last;
+
+	while (*link && (*link)->memory != memory)
+		link = &(*link)->earlier;
+	return link;
+}
+
+void arrays_drop(struct arrays *arrays, void *memory)
+{
+	struct array **link = link_of(arrays, memory), *array = *link;
+
+	if (!memory || !array)
+		return;
+	*link = array->earlier;
+	release(array->memory, array->mapped);
+	free(array);
+}
+
+int arrays_error(const struct arrays *arrays, struct error *err)
+{
+	return arrays->refused
+		       ? fail(err, ENOMEM, "no memory for an array of %zu bytes", arrays->refused)
+		       : 0;
+}
+
+void arrays_free(struct arrays *arrays)
+{
+	while (arrays->last) {
+		struct array *last = arrays->last;
+
+		arrays->last = last->earlier;
+		release(last->memory, last->mapped);
+		free(last);
+	}
+}
+
+/* A larger array of the heap in the place of another. */
+static void *again(struct arrays *arrays, void *memory, size_t bytes)
+{
+	struct array *array = *link_of(arrays, memory);
+	void *larger = realloc(memory, bytes);
+
+	if (larger)
+		array->memory = larger;
+	else
+		arrays->refused = bytes;
+	return larger;
+}
+
+int grow(struct arrays *arrays, void *array, size_t *room, size_t nr, size_t bytes,
+	 struct error *err)
 {
 	size_t more = nr > 2 * *room ? nr : 2 * *room;
 	void *old, *rows;
@@ -39,9 +130,9 @@ int grow(void *array, size_t *room, size_t nr, size_t bytes, const char *what, s
 	if (nr <= *room)
 		return 0;
 	memcpy(&old, array, sizeof(old));
-	rows = realloc(old, more * bytes);
+	rows = old ? again(arrays, old, more * bytes) : arrays_new(arrays, more, bytes);
 	if (!rows)
-		return fail(err, ENOMEM, "no memory for %zu %s", more, what);
+		return arrays_error(arrays, err);
 	memcpy(array, &rows, sizeof(rows));
 	*room = more;
 	return 0;

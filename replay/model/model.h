@@ -201,6 +201,7 @@ struct policy_stack;
 struct flips;
 struct zone_lock_ops;
 struct reclaim_ops;
+struct arrays;
 
 struct model {
 	const struct kernel *kernel;
@@ -234,6 +235,7 @@ struct model {
 	const struct zone_lock_ops *zone_lock_ops; /* NULL: zone locks are not modelled */
 	uint64_t owed;                             /* of all zones */
 	const struct reclaim_ops *reclaim_ops;     /* NULL: reclaim follows the record */
+	struct arrays *arrays; /* of the model and of all that works on it: memory.h */
 };
 
 static inline bool zone_has(const struct zone *zone, uint64_t pfn)

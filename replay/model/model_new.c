@@ -189,11 +189,6 @@ static uint64_t nr_list_heads(const struct model *m)
 	       zones * (uint64_t)m->nr_cpus * (uint64_t)m->nr_pcp_lists;
 }
 
-static size_t frames_bytes(const struct model *m)
-{
-	return (m->nr_frames + nr_list_heads(m)) * sizeof(*m->frames);
-}
-
 /*
  * Whether ALLOC_NOFRAGMENT of 5.1 to 6.18 applies to a zone: NORMAL zones with a DMA32 zone on
  * their node. On a machine of one node the kernel does not look for the DMA32 zone
@@ -276,21 +271,18 @@ static int alloc_zones(struct model *m, const struct zone_spec *zones, struct er
 {
 	uint64_t frames;
 
-	m->zones = calloc((size_t)m->nr_zones, sizeof(*m->zones));
-	m->pcps = calloc((size_t)m->nr_zones * (size_t)m->nr_cpus, sizeof(*m->pcps));
-	if (!m->zones || !m->pcps)
-		return fail(err, ENOMEM, "no memory for %d zones", m->nr_zones);
+	m->zones = arrays_new(m->arrays, (size_t)m->nr_zones, sizeof(*m->zones));
+	m->pcps = arrays_new(m->arrays, (size_t)m->nr_zones * (size_t)m->nr_cpus, sizeof(*m->pcps));
+	if (arrays_error(m->arrays, err))
+		return -ENOMEM;
 	frames = lay_out_zones(m, zones);
 	if (frames + nr_list_heads(m) >= NO_FRAME)
 		return fail(err, E2BIG, "%llu pages are more than the model has numbers for",
 			    (unsigned long long)frames);
 	m->nr_frames = (uint32_t)frames;
-	m->frames = memory_new(frames_bytes(m));
-	m->blocks = calloc(m->nr_frames >> m->pageblock_order, sizeof(*m->blocks));
-	if (!m->frames || !m->blocks)
-		return fail(err, ENOMEM, "no memory for %llu page frames",
-			    (unsigned long long)frames);
-	return 0;
+	m->frames = arrays_map(m->arrays, m->nr_frames + nr_list_heads(m), sizeof(*m->frames));
+	m->blocks = arrays_new(m->arrays, m->nr_frames >> m->pageblock_order, sizeof(*m->blocks));
+	return arrays_error(m->arrays, err);
 }
 
 int model_new(struct model **out, const struct kernel *kernel, const struct machine *machine,
@@ -304,8 +296,10 @@ int model_new(struct model **out, const struct kernel *kernel, const struct mach
 	if (ret)
 		return ret;
 	m = calloc(1, sizeof(*m));
-	if (!m)
+	if (!m || !(m->arrays = calloc(1, sizeof(*m->arrays)))) {
+		free(m);
 		return fail(err, ENOMEM, "no memory for a model");
+	}
 	m->kernel = kernel;
 	m->nr_zones = nr_zones;
 	set_sizes(m, machine);
@@ -336,10 +330,7 @@ void model_free(struct model *m)
 {
 	if (!m)
 		return;
-	zonelists_free(m);
-	memory_free(m->frames, frames_bytes(m));
-	free(m->blocks);
-	free(m->pcps);
-	free(m->zones);
+	arrays_free(m->arrays);
+	free(m->arrays);
 	free(m);
 }

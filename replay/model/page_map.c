@@ -3,34 +3,20 @@
 
 #include "memory.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 int page_map_new(struct page_map *pages, const struct model *m, struct error *err)
 {
 	*pages = (struct page_map){.model = m};
-	pages->names = calloc(1u << m->pageblock_order, sizeof(*pages->names));
-	pages->map = memory_new(m->nr_frames * sizeof(*pages->map));
-	if (!pages->map || !pages->names)
-		return fail(err, ENOMEM, "no memory for a map of %u page frames", m->nr_frames);
-	return 0;
-}
-
-void page_map_free(struct page_map *pages)
-{
-	free(pages->names);
-	if (pages->map)
-		memory_free(pages->map, pages->model->nr_frames * sizeof(*pages->map));
-	if (pages->room)
-		memory_free(pages->room, pages->model->nr_frames * sizeof(*pages->room));
+	pages->names = arrays_new(m->arrays, 1u << m->pageblock_order, sizeof(*pages->names));
+	pages->map = arrays_map(m->arrays, m->nr_frames, sizeof(*pages->map));
+	return arrays_error(m->arrays, err);
 }
 
 int page_map_allow_moves(struct page_map *pages, struct error *err)
 {
-	pages->room = memory_new(pages->model->nr_frames * sizeof(*pages->room));
-	return pages->room ? 0
-			   : fail(err, ENOMEM, "no memory for the owners of %u page frames",
-				  pages->model->nr_frames);
+	const struct model *m = pages->model;
+
+	pages->room = arrays_map(m->arrays, m->nr_frames, sizeof(*pages->room));
+	return arrays_error(m->arrays, err);
 }
 
 void page_map_set(struct page_map *pages, frame_nr frame, int order, uint32_t place, bool served)

@@ -40,7 +40,6 @@ struct page_map {
 
 /* For the frames of a model. -ENOMEM. */
 int page_map_new(struct page_map *pages, const struct model *m, struct error *err);
-void page_map_free(struct page_map *pages);
 
 /* Prepare for page_map_name(), because pages will move. Before the first request. -ENOMEM. */
 int page_map_allow_moves(struct page_map *pages, struct error *err);

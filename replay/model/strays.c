@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strays.h"
 
+#include "memory.h"
+
 #include <errno.h>
-#include <stdlib.h>
 
 int strays_new(struct strays *strays, struct page_map *pages, struct error *err)
 {
@@ -10,26 +11,15 @@ int strays_new(struct strays *strays, struct page_map *pages, struct error *err)
 	size_t zones = (size_t)m->nr_zones;
 
 	*strays = (struct strays){.model = m, .pages = pages};
-	strays->lists = malloc(zones * sizeof(*strays->lists));
-	strays->next = malloc(m->nr_frames * sizeof(*strays->next));
-	if (!strays->lists || !strays->next) {
-		strays_free(strays);
-		return fail(err, ENOMEM, "no memory for the strays of %u page frames",
-			    m->nr_frames);
-	}
+	strays->lists = arrays_new(m->arrays, zones, sizeof(*strays->lists));
+	strays->next = arrays_new(m->arrays, m->nr_frames, sizeof(*strays->next));
+	if (arrays_error(m->arrays, err))
+		return -ENOMEM;
 	for (size_t zone = 0; zone < zones; zone++)
 		strays->lists[zone] = (struct stray_list){NO_FRAME, NO_FRAME};
 	for (frame_nr frame = 0; frame < m->nr_frames; frame++)
 		strays->next[frame] = frame;
 	return 0;
-}
-
-void strays_free(struct strays *strays)
-{
-	free(strays->lists);
-	free(strays->next);
-	strays->lists = NULL;
-	strays->next = NULL;
 }
 
 /* The place of a recorded page that may be exchanged, or NO_FRAME. */

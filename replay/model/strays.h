@@ -23,7 +23,6 @@ struct strays {
 
 /* For a map, which must outlive it. -ENOMEM. */
 int strays_new(struct strays *strays, struct page_map *pages, struct error *err);
-void strays_free(struct strays *strays);
 
 /* A recorded page, a single one, has a new place in the model. Before strays_new() no effect. */
 void strays_note(struct strays *strays, frame_nr frame);

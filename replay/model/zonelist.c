@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "zonelist.h"
 
+#include "memory.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -130,30 +132,25 @@ int zonelists_new(struct model *m, struct error *err)
 {
 	size_t nr_nodes = (size_t)m->nr_nodes, zones = (size_t)m->nr_zones;
 	size_t lists = nr_nodes * (size_t)m->zone_parts;
-	struct zone **entries = calloc(2 * lists * zones, sizeof(*entries));
-	bool *flags = calloc(3 * nr_nodes, sizeof(*flags));
+	struct zone **entries = arrays_new(m->arrays, 2 * lists * zones, sizeof(*entries));
+	bool *flags = arrays_new(m->arrays, 3 * nr_nodes, sizeof(*flags));
 	struct nodes nodes = {
 		.used = flags,
 		.has_zone = flags + nr_nodes,
 		.has_cpu = flags + 2 * nr_nodes,
-		.load = calloc(nr_nodes, sizeof(*nodes.load)),
+		.load = arrays_new(m->arrays, nr_nodes, sizeof(*nodes.load)),
 	};
-	int ret = 0;
 
-	m->fallback = calloc(2 * lists, sizeof(*m->fallback));
-	m->distance_classes = calloc(nr_nodes * nr_nodes, sizeof(*m->distance_classes));
-	if (!entries || !m->fallback || !m->distance_classes || !flags || !nodes.load) {
-		free(entries);
-		ret = fail(err, ENOMEM, "no memory for the zonelists of %d nodes", m->nr_nodes);
-	} else {
-		m->thisnode = m->fallback + lists;
-		for (size_t i = 0; i < 2 * lists; i++)
-			m->fallback[i].zones = entries + i * zones;
-		build_zonelists(m, &nodes);
-	}
-	free(flags);
-	free(nodes.load);
-	return ret;
+	m->fallback = arrays_new(m->arrays, 2 * lists, sizeof(*m->fallback));
+	m->distance_classes =
+		arrays_new(m->arrays, nr_nodes * nr_nodes, sizeof(*m->distance_classes));
+	if (arrays_error(m->arrays, err))
+		return -ENOMEM;
+	m->thisnode = m->fallback + lists;
+	for (size_t i = 0; i < 2 * lists; i++)
+		m->fallback[i].zones = entries + i * zones;
+	build_zonelists(m, &nodes);
+	return 0;
 }
 
 void zonelists_by_zone(struct model *m)
@@ -171,14 +168,6 @@ void zonelists_by_zone(struct model *m)
 			zones[at] = zone;
 		}
 	}
-}
-
-void zonelists_free(struct model *m)
-{
-	if (m->fallback)
-		free(m->fallback[0].zones);
-	free(m->fallback);
-	free(m->distance_classes);
 }
 
 const struct zonelist *zonelist_of(const struct model *m, const struct request *rq)

@@ -10,7 +10,6 @@
 int zonelists_new(struct model *m, struct error *err);
 /* Put them in zone order (up to 4.13): the highest zone of every node first. */
 void zonelists_by_zone(struct model *m);
-void zonelists_free(struct model *m);
 
 /* Whether the node has a CPU. */
 bool node_has_cpu(const struct model *m, int node);

@@ -2,6 +2,7 @@
 #include "validate.h"
 
 #include "model/clock.h"
+#include "model/memory.h"
 #include "model/model_check.h"
 #include "predict.h"
 #include "run/fragmentation_sample.h"
@@ -53,20 +54,7 @@ void validate_free(struct validate *v)
 {
 	if (!v)
 		return;
-	window_free(&v->window);
-	whereabouts_free(&v->whereabouts);
-	score_free(&v->score);
-	node_preference_free(&v->node_preference);
 	run_free(&v->run);
-	free(v->asked);
-	free(v->rests);
-	free(v->cut_decays);
-	free(v->boundary_refills);
-	free(v->direct_frees);
-	free(v->highs);
-	free(v->gone);
-	free(v->refusals);
-	free(v->typed);
 	free(v);
 }
 
@@ -76,25 +64,22 @@ int validate_load(struct validate *v, const char *table, const struct ArrowSchem
 	return run_load(&v->run, table, schema, array, err);
 }
 
-static int new_arrays(struct validate *v, struct error *err)
+static void new_arrays(struct validate *v)
 {
 	const struct model *m = v->m;
-	size_t cpus = (size_t)m->nr_cpus;
+	size_t cpus = (size_t)m->nr_cpus, pcps = (size_t)m->nr_zones * cpus;
 
-	v->asked = calloc(cpus, sizeof(*v->asked));
-	v->rests = calloc(cpus, sizeof(*v->rests));
-	v->cut_decays = calloc(cpus, sizeof(*v->cut_decays));
-	v->boundary_refills = calloc(cpus, sizeof(*v->boundary_refills));
-	v->direct_frees = calloc(cpus, sizeof(*v->direct_frees));
-	v->refusals = calloc((size_t)m->nr_zones, sizeof(*v->refusals));
-	v->highs = calloc((size_t)m->nr_zones * cpus, sizeof(*v->highs));
-	v->gone = calloc((size_t)m->nr_zones * cpus, sizeof(*v->gone));
+	v->asked = arrays_new(m->arrays, cpus, sizeof(*v->asked));
+	v->rests = arrays_new(m->arrays, cpus, sizeof(*v->rests));
+	v->cut_decays = arrays_new(m->arrays, cpus, sizeof(*v->cut_decays));
+	v->boundary_refills = arrays_new(m->arrays, cpus, sizeof(*v->boundary_refills));
+	v->direct_frees = arrays_new(m->arrays, cpus, sizeof(*v->direct_frees));
+	v->refusals = arrays_new(m->arrays, (size_t)m->nr_zones, sizeof(*v->refusals));
+	v->highs = arrays_new(m->arrays, pcps, sizeof(*v->highs));
+	v->gone = arrays_new(m->arrays, pcps, sizeof(*v->gone));
 	if (v->score.guesses)
-		v->typed = calloc(m->nr_frames >> m->pageblock_order, sizeof(*v->typed));
-	if (!v->asked || !v->rests || !v->cut_decays || !v->boundary_refills || !v->direct_frees ||
-	    !v->refusals || !v->highs || !v->gone || (v->score.guesses && !v->typed))
-		return fail(err, ENOMEM, "no memory for %u page frames", m->nr_frames);
-	return 0;
+		v->typed = arrays_new(m->arrays, m->nr_frames >> m->pageblock_order,
+				      sizeof(*v->typed));
 }
 
 static int start(struct validate *v, struct error *err)
@@ -107,13 +92,15 @@ static int start(struct validate *v, struct error *err)
 	if (ret)
 		return ret;
 	v->m = v->run.model;
-	ret = window_new(&v->window, v->m->nr_cpus, err);
-	ret = ret ?: score_new(&v->score, &v->run, &v->window, v->config.observer, err);
-	ret = ret ?: whereabouts_new(&v->whereabouts, v->m, &v->window, err);
-	ret = ret ?: new_arrays(v, err);
-	ret = ret ?: node_preference_new(&v->node_preference, v->m, err);
+	window_new(&v->window, v->m->arrays, v->m->nr_cpus);
+	whereabouts_new(&v->whereabouts, v->m, &v->window);
+	node_preference_new(&v->node_preference, v->m);
+	ret = score_new(&v->score, &v->run, &v->window, v->config.observer, err);
 	if (ret)
 		return ret;
+	new_arrays(v);
+	if (arrays_error(v->m->arrays, err))
+		return -ENOMEM;
 	v->events.prediction = &v->prediction;
 	v->m->events = &v->events;
 	v->announced.frame = NO_FRAME;

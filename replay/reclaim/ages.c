@@ -2,22 +2,17 @@
 #include "ages.h"
 
 #include "node.h"
+#include "model/memory.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-int ages_load(struct ages *ages, const struct reclaimable_columns *columns, size_t rows,
-	      struct error *err)
+int ages_load(struct ages *ages, struct arrays *arrays, const struct reclaimable_columns *columns,
+	      size_t rows, struct error *err)
 {
-	uint32_t *more;
-
-	if (!rows)
-		return 0;
-	more = realloc(ages->kinds, (ages->nr_kinds + rows) * sizeof(*more));
-	if (!more)
-		return fail(err, ENOMEM, "no memory for %zu rows of reclaimable",
-			    ages->nr_kinds + rows);
-	ages->kinds = more;
+	if (grow(arrays, &ages->kinds, &ages->kinds_room, ages->nr_kinds + rows,
+		 sizeof(*ages->kinds), err))
+		return -ENOMEM;
 	for (size_t i = 0; i < rows; i++)
 		if (is_valid(columns->gfp_flags_valid, i))
 			ages->kinds[ages->nr_kinds++] = columns->gfp_flags[i];
@@ -34,24 +29,14 @@ int ages_start(struct ages *ages, const struct model *m, const struct page_map *
 	ages->model = m;
 	ages->pages = pages;
 	ages->every = every;
-	ages->old_next = calloc((size_t)m->nr_zones, sizeof(*ages->old_next));
-	if (!ages->old_next)
-		return fail(err, ENOMEM, "no memory for the old pages of %d zones", m->nr_zones);
-	if (!every && !ages->nr_kinds)
-		return 0;
-	ages->ring = calloc(nr, sizeof(*ages->ring));
-	if (!ages->ring)
-		return fail(err, ENOMEM, "no memory for the ages of %u pages", m->nr_frames);
+	ages->old_next = arrays_new(m->arrays, (size_t)m->nr_zones, sizeof(*ages->old_next));
+	if (every || ages->nr_kinds)
+		ages->ring = arrays_new(m->arrays, nr, sizeof(*ages->ring));
+	if (arrays_error(m->arrays, err) || !ages->ring)
+		return arrays_error(m->arrays, NULL);
 	for (frame_nr head = m->nr_frames; head < nr; head++)
 		ages->ring[head].next = ages->ring[head].prev = head;
 	return 0;
-}
-
-void ages_free(struct ages *ages)
-{
-	free(ages->kinds);
-	free(ages->ring);
-	free(ages->old_next);
 }
 
 void ages_leave_old(struct ages *ages, uint64_t pages)

@@ -25,7 +25,7 @@ struct ages {
 	const struct page_map *pages;
 	bool every;      /* every MOVABLE page */
 	uint32_t *kinds; /* gfp flags of the requests */
-	size_t nr_kinds;
+	size_t nr_kinds, kinds_room;
 	/* [recorded frame], then one head for each zone: rings, the oldest page after the head. */
 	struct aged_page {
 		uint32_t next, prev;
@@ -37,12 +37,11 @@ struct ages {
 };
 
 /* Load rows of the table reclaimable. -ENOMEM. */
-int ages_load(struct ages *ages, const struct reclaimable_columns *columns, size_t rows,
-	      struct error *err);
+int ages_load(struct ages *ages, struct arrays *arrays, const struct reclaimable_columns *columns,
+	      size_t rows, struct error *err);
 /* Call after the last row. `every`: every MOVABLE page is reclaimable. -ENOMEM. */
 int ages_start(struct ages *ages, const struct model *m, const struct page_map *pages, bool every,
 	       struct error *err);
-void ages_free(struct ages *ages);
 /* The record's reclaim has this many of the pages from before the start. */
 void ages_leave_old(struct ages *ages, uint64_t pages);
 

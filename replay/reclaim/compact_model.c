@@ -5,30 +5,22 @@
 #include "model/buddy.h"
 #include "model/fragmentation.h"
 #include "model/force_state.h"
+#include "model/memory.h"
 #include "model/zone.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-int compaction_new(struct compaction *c, struct model *m, struct reclaim_supply *supply,
-		   struct error *err)
+void compaction_new(struct compaction *c, struct model *m, struct reclaim_supply *supply)
 {
 	*c = (struct compaction){
 		.model = m,
 		.supply = supply,
-		.zones = calloc((size_t)m->nr_zones, sizeof(*c->zones)),
-		.skipped = calloc(m->nr_frames >> m->pageblock_order, sizeof(*c->skipped)),
+		.zones = arrays_new(m->arrays, (size_t)m->nr_zones, sizeof(*c->zones)),
+		.skipped = arrays_new(m->arrays, m->nr_frames >> m->pageblock_order,
+				      sizeof(*c->skipped)),
 	};
-	if (!c->zones || !c->skipped)
-		return fail(err, ENOMEM, "no memory for the compaction of %d zones", m->nr_zones);
-	return 0;
-}
-
-void compaction_free(struct compaction *c)
-{
-	free(c->zones);
-	free(c->skipped);
 }
 
 /*

@@ -42,10 +42,8 @@ struct compact_goal {
 	uint8_t class_zone;  /* of kcompactd's call */
 };
 
-/* -ENOMEM. Call compaction_free() in any case. */
-int compaction_new(struct compaction *c, struct model *m, struct reclaim_supply *supply,
-		   struct error *err);
-void compaction_free(struct compaction *c);
+/* Then arrays_error() of the model's. */
+void compaction_new(struct compaction *c, struct model *m, struct reclaim_supply *supply);
 
 /*
  * One run in a zone (compact_zone, 6.12 and 7.2). It moves MOVABLE pages, and since 6.9 blocks

@@ -53,8 +53,8 @@ static int load_entries(struct reclaim_run *run, const struct reclaim_columns *c
 
 		if (c->at[i] < run->first || !is_slow_entry(run->model, c, i))
 			continue;
-		if (grow(&run->entries, &run->entries_room, run->nr_entries + 1,
-			 sizeof(*run->entries), "entries into the slow path", err))
+		if (grow(run->model->arrays, &run->entries, &run->entries_room, run->nr_entries + 1,
+			 sizeof(*run->entries), err))
 			return -ENOMEM;
 		run->entries[run->nr_entries++] = (struct slow_entry){
 			.at = c->at[i],
@@ -75,7 +75,6 @@ static int load_first_steps(struct reclaim_run *run, const struct reclaim_column
 {
 	for (size_t i = 0; i < rows; i++) {
 		bool sleeps = c->kind[i] == RECLAIM_KIND_KSWAPD_SLEEP;
-		struct first_step *more;
 		size_t first = 0;
 
 		if (c->at[i] < run->first || !is_valid(c->node_valid, i) ||
@@ -85,12 +84,11 @@ static int load_first_steps(struct reclaim_run *run, const struct reclaim_column
 			first++;
 		if (first < run->nr_first_steps)
 			continue;
-		more = realloc(run->first_steps, (run->nr_first_steps + 1) * sizeof(*more));
-		if (!more)
-			return fail(err, ENOMEM, "no memory for the first steps of %zu kswapds",
-				    run->nr_first_steps + 1);
-		run->first_steps = more;
-		more[run->nr_first_steps++] = (struct first_step){c->node[i], c->ts[i], sleeps};
+		if (grow(run->model->arrays, &run->first_steps, &run->first_steps_room, first + 1,
+			 sizeof(*run->first_steps), err))
+			return -ENOMEM;
+		run->first_steps[run->nr_first_steps++] =
+			(struct first_step){c->node[i], c->ts[i], sleeps};
 	}
 	return 0;
 }
@@ -101,7 +99,6 @@ static int load_first_checks(struct reclaim_run *run, const struct compaction_co
 	run->compaction_recorded |= rows > 0;
 	for (size_t i = 0; i < rows; i++) {
 		bool woken = c->kind[i] == COMPACTION_KIND_WAKEUP_KCOMPACTD;
-		struct first_check *more;
 		size_t first = 0;
 
 		/* A run without a wakeup is one of its timer. */
@@ -113,27 +110,27 @@ static int load_first_checks(struct reclaim_run *run, const struct compaction_co
 			first++;
 		if (first < run->nr_first_checks)
 			continue;
-		more = realloc(run->first_checks, (run->nr_first_checks + 1) * sizeof(*more));
-		if (!more)
-			return fail(err, ENOMEM, "no memory for the first checks of %zu kcompactds",
-				    run->nr_first_checks + 1);
-		run->first_checks = more;
-		more[run->nr_first_checks++] =
+		if (grow(run->model->arrays, &run->first_checks, &run->first_checks_room, first + 1,
+			 sizeof(*run->first_checks), err))
+			return -ENOMEM;
+		run->first_checks[run->nr_first_checks++] =
 			(struct first_check){c->node[i], woken ? UINT64_MAX : c->ts[i]};
 	}
 	return 0;
 }
 
 /* The checks for work. One that is out of order is left out. */
-static int load_checks(struct recorded_checks *checks, const struct compaction_columns *c,
-		       size_t rows, struct error *err)
+static int load_checks(struct reclaim_run *run, const struct compaction_columns *c, size_t rows,
+		       struct error *err)
 {
+	struct recorded_checks *checks = &run->checks;
+
 	for (size_t i = 0; i < rows; i++) {
 		if (!is_valid(c->node_valid, i) || c->kind[i] != COMPACTION_KIND_KCOMPACTD_SLEEP ||
 		    (checks->nr && c->ts[i] < checks->rows[checks->nr - 1].ts))
 			continue;
-		if (grow(&checks->rows, &checks->room, checks->nr + 1, sizeof(*checks->rows),
-			 "checks of kcompactd", err))
+		if (grow(run->model->arrays, &checks->rows, &checks->room, checks->nr + 1,
+			 sizeof(*checks->rows), err))
 			return -ENOMEM;
 		checks->rows[checks->nr++] = (struct recorded_check){c->ts[i], c->node[i]};
 	}
@@ -176,12 +173,13 @@ int reclaim_run_load(struct reclaim_run *run, const char *name, const struct Arr
 		return reclaim_supply_load(&run->supply, run->model, &columns.reclaimed, nr,
 					   run->first, err);
 	if (table == &scan_table)
-		return scan_pace_load(&run->pace, &columns.scan, nr, err);
+		return scan_pace_load(&run->pace, run->model->arrays, &columns.scan, nr, err);
 	if (table == &reclaimable_table)
-		return ages_load(&run->supply.ages, &columns.reclaimable, nr, err);
+		return ages_load(&run->supply.ages, run->model->arrays, &columns.reclaimable, nr,
+				 err);
 	if (table == &compaction_table) {
 		ret = load_first_checks(run, &columns.compaction, nr, err);
-		return ret ? ret : load_checks(&run->checks, &columns.compaction, nr, err);
+		return ret ? ret : load_checks(run, &columns.compaction, nr, err);
 	}
 	return load_service(run, &columns.service, nr, err);
 }

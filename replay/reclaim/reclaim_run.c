@@ -4,6 +4,7 @@
 #include "direct_compact.h"
 #include "node.h"
 #include "model/fragmentation.h"
+#include "model/memory.h"
 #include "model/slow_path.h"
 #include "model/watermark.h"
 #include "model/zonelist.h"
@@ -56,30 +57,18 @@ static int daemons_new(struct reclaim_run *run, struct error *err)
 {
 	size_t nodes = (size_t)run->model->nr_nodes;
 
-	run->kswapds = calloc(nodes, sizeof(*run->kswapds));
-	run->kcompactds = calloc(nodes, sizeof(*run->kcompactds));
-	run->near_tasks = calloc(nodes, sizeof(*run->near_tasks));
-	if (!run->kswapds || !run->kcompactds || !run->near_tasks)
-		return fail(err, ENOMEM, "no memory for the daemons of %zu nodes", nodes);
+	struct arrays *arrays = run->model->arrays;
+
+	run->kswapds = arrays_new(arrays, nodes, sizeof(*run->kswapds));
+	run->kcompactds = arrays_new(arrays, nodes, sizeof(*run->kcompactds));
+	run->near_tasks = arrays_new(arrays, nodes, sizeof(*run->near_tasks));
+	if (arrays_error(arrays, err))
+		return -ENOMEM;
 	for (int node = 0; node < (int)nodes; node++) {
 		kswapd_init(&run->kswapds[node], run->model, node);
 		kcompactd_init(&run->kcompactds[node], run->model, node);
 	}
 	return 0;
-}
-
-void reclaim_run_free(struct reclaim_run *run)
-{
-	free(run->kcompactds);
-	free(run->kswapds);
-	free(run->near_tasks);
-	free(run->first_checks);
-	free(run->checks.rows);
-	free(run->first_steps);
-	free(run->entries);
-	scan_pace_free(&run->pace);
-	compaction_free(&run->compaction);
-	reclaim_supply_free(&run->supply);
 }
 
 /* A daemon is due at `due`: run_daemons() must look by then. */
@@ -564,7 +553,7 @@ int reclaim_run_start(struct reclaim_run *run, struct page_map *pages, const uin
 		.checks = &run->checks,
 	};
 	ret = reclaim_supply_start(&run->supply, run->model, pages, row, err);
-	ret = ret ?: compaction_new(&run->compaction, run->model, &run->supply, err);
+	compaction_new(&run->compaction, run->model, &run->supply);
 	ret = ret ?: daemons_new(run, err);
 	if (ret)
 		return ret;

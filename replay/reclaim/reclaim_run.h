@@ -79,9 +79,9 @@ struct reclaim_run {
 	struct row_outputs rows;
 	struct reclaim_parts parts; /* pointers to the members above */
 	struct first_step *first_steps;
-	size_t nr_first_steps;
+	size_t nr_first_steps, first_steps_room;
 	struct first_check *first_checks;
-	size_t nr_first_checks;
+	size_t nr_first_checks, first_checks_room;
 	struct recorded_checks checks;
 	bool compaction_recorded; /* the tape has compaction events */
 	struct slow_entry *entries;
@@ -114,7 +114,6 @@ int reclaim_run_load(struct reclaim_run *run, const char *table, const struct Ar
  */
 int reclaim_run_start(struct reclaim_run *run, struct page_map *pages, const uint64_t *row,
 		      struct error *err);
-void reclaim_run_free(struct reclaim_run *run);
 
 /* Whether a daemon or a recorded entry is due before the request of row `at` at `ts`. */
 static inline bool reclaim_run_is_due(const struct reclaim_run *run, uint64_t at, uint64_t ts)

@@ -49,8 +49,7 @@ int reclaim_supply_load(struct reclaim_supply *supply, const struct model *m,
 
 	if (room > NO_ROW)
 		return fail(err, E2BIG, "reclaimed: %zu rows", room);
-	if (grow(&supply->rows, &supply->room, room, sizeof(*supply->rows), "rows of reclaimed",
-		 err))
+	if (grow(m->arrays, &supply->rows, &supply->room, room, sizeof(*supply->rows), err))
 		return -ENOMEM;
 	for (size_t i = 0; i < rows && !ret; i++) {
 		if (columns->at[i] < first)
@@ -70,16 +69,14 @@ int reclaim_supply_load(struct reclaim_supply *supply, const struct model *m,
 static int queues_new(struct reclaim_supply *supply, const struct model *m, struct error *err)
 {
 	size_t zones = (size_t)m->nr_zones;
-	uint32_t *last = malloc(zones * sizeof(*last));
+	uint32_t *last = arrays_new(m->arrays, zones, sizeof(*last));
 
-	supply->heads = malloc(zones * sizeof(*supply->heads));
-	supply->links = malloc(zones * sizeof(*supply->links));
-	supply->waiting = calloc(zones, sizeof(*supply->waiting));
-	supply->holders = calloc(m->nr_frames, sizeof(*supply->holders));
-	if (!supply->heads || !supply->links || !supply->waiting || !supply->holders || !last) {
-		free(last);
-		return fail(err, ENOMEM, "no memory for the queues of %zu zones", zones);
-	}
+	supply->heads = arrays_new(m->arrays, zones, sizeof(*supply->heads));
+	supply->links = arrays_new(m->arrays, zones, sizeof(*supply->links));
+	supply->waiting = arrays_new(m->arrays, zones, sizeof(*supply->waiting));
+	supply->holders = arrays_new(m->arrays, m->nr_frames, sizeof(*supply->holders));
+	if (arrays_error(m->arrays, err))
+		return -ENOMEM;
 	for (size_t zone = 0; zone < zones; zone++)
 		supply->heads[zone] = last[zone] = NO_ROW;
 	for (uint32_t i = 0; i < supply->nr; i++) {
@@ -100,7 +97,6 @@ static int queues_new(struct reclaim_supply *supply, const struct model *m, stru
 			supply->rows[last[zone]].next = i;
 		last[zone] = i;
 	}
-	free(last);
 	return 0;
 }
 
@@ -114,31 +110,17 @@ int reclaim_supply_start(struct reclaim_supply *supply, struct model *m, struct 
 	supply->row = row;
 	if (!supply->how)
 		supply->how = &plain_free;
-	supply->moved = malloc((size_t)m->nr_zones * sizeof(*supply->moved));
-	if (!supply->moved)
-		return fail(err, ENOMEM, "no memory for the moved pages of %d zones", m->nr_zones);
-	supply->shrinkable = malloc((size_t)m->nr_zones * sizeof(*supply->shrinkable));
-	supply->shrinkers = calloc((size_t)m->nr_nodes, sizeof(*supply->shrinkers));
-	if (!supply->shrinkable || !supply->shrinkers)
-		return fail(err, ENOMEM, "no memory for the shrinkers of %d nodes", m->nr_nodes);
+	supply->moved = arrays_new(m->arrays, (size_t)m->nr_zones, sizeof(*supply->moved));
+	supply->shrinkable =
+		arrays_new(m->arrays, (size_t)m->nr_zones, sizeof(*supply->shrinkable));
+	supply->shrinkers = arrays_new(m->arrays, (size_t)m->nr_nodes, sizeof(*supply->shrinkers));
+	if (arrays_error(m->arrays, err))
+		return -ENOMEM;
 	for (int zone = 0; zone < m->nr_zones; zone++)
 		supply->moved[zone] = supply->shrinkable[zone] = (struct held_rows){NO_ROW, NO_ROW};
 	ret = queues_new(supply, m, err);
 	return ret ? ret
 		   : ages_start(&supply->ages, m, pages, supply->mode == RECLAIM_SYNTHETIC, err);
-}
-
-void reclaim_supply_free(struct reclaim_supply *supply)
-{
-	ages_free(&supply->ages);
-	free(supply->heads);
-	free(supply->links);
-	free(supply->waiting);
-	free(supply->holders);
-	free(supply->moved);
-	free(supply->shrinkable);
-	free(supply->shrinkers);
-	free(supply->rows);
 }
 
 /* Where the model has the whole recorded block, or NO_FRAME. */

@@ -86,7 +86,6 @@ int reclaim_supply_load(struct reclaim_supply *supply, const struct model *m,
  */
 int reclaim_supply_start(struct reclaim_supply *supply, struct model *m, struct page_map *pages,
 			 const uint64_t *row, struct error *err);
-void reclaim_supply_free(struct reclaim_supply *supply);
 
 /* Whether to skip the free of row `at`, because its page waits in a queue. */
 bool reclaim_supply_withholds(struct reclaim_supply *supply, uint64_t at);

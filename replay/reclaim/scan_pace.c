@@ -24,10 +24,10 @@ static bool is_invalid(const struct scan_pace *pace, const struct scan_columns *
 	       (pace->nr && c->ts[i] < pace->rows[pace->nr - 1].ts);
 }
 
-int scan_pace_load(struct scan_pace *pace, const struct scan_columns *columns, size_t rows,
-		   struct error *err)
+int scan_pace_load(struct scan_pace *pace, struct arrays *arrays,
+		   const struct scan_columns *columns, size_t rows, struct error *err)
 {
-	if (grow(&pace->rows, &pace->room, pace->nr + rows, sizeof(*pace->rows), "scans", err))
+	if (grow(arrays, &pace->rows, &pace->room, pace->nr + rows, sizeof(*pace->rows), err))
 		return -ENOMEM;
 	for (size_t i = 0; i < rows; i++) {
 		if (is_invalid(pace, columns, i))
@@ -53,11 +53,6 @@ int scan_pace_load(struct scan_pace *pace, const struct scan_columns *columns, s
 		};
 	}
 	return 0;
-}
-
-void scan_pace_free(struct scan_pace *pace)
-{
-	free(pace->rows);
 }
 
 /* The first row from `ts` on. */

@@ -46,9 +46,8 @@ struct scan_cursor {
 };
 
 /* Load rows of the table. -EINVAL or -ENOMEM. */
-int scan_pace_load(struct scan_pace *pace, const struct scan_columns *columns, size_t rows,
-		   struct error *err);
-void scan_pace_free(struct scan_pace *pace);
+int scan_pace_load(struct scan_pace *pace, struct arrays *arrays,
+		   const struct scan_columns *columns, size_t rows, struct error *err);
 
 /* The first scan of the kswapd of a node that ends from `ts` on, or NULL. */
 const struct scan_row *scan_from(const struct scan_pace *pace, int node, uint64_t ts);

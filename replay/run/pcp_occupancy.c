@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pcp_occupancy.h"
 
-#include <errno.h>
-#include <stdlib.h>
+#include "model/memory.h"
 
 static const struct level unseen = {.least = UINT32_MAX};
 
@@ -10,17 +9,12 @@ int pcp_occupancies_new(struct pcp_occupancies *l, const struct model *m, struct
 {
 	size_t nr = (size_t)(m->nr_zones * m->nr_cpus);
 
-	*l = (struct pcp_occupancies){.of = malloc(nr * sizeof(*l->of))};
+	*l = (struct pcp_occupancies){.of = arrays_new(m->arrays, nr, sizeof(*l->of))};
 	if (!l->of)
-		return fail(err, ENOMEM, "no memory for the pcp_occupancies of %zu PCPs", nr);
+		return arrays_error(m->arrays, err);
 	for (size_t i = 0; i < nr; i++)
 		l->of[i] = unseen;
 	return 0;
-}
-
-void pcp_occupancies_free(struct pcp_occupancies *l)
-{
-	free(l->of);
 }
 
 void pcp_occupancies_start(struct pcp_occupancies *l, uint64_t ts)

@@ -24,7 +24,6 @@ struct pcp_occupancies {
 
 /* For the PCPs of a model. -ENOMEM. */
 int pcp_occupancies_new(struct pcp_occupancies *l, const struct model *m, struct error *err);
-void pcp_occupancies_free(struct pcp_occupancies *l);
 
 /* Start at `ts`. */
 void pcp_occupancies_start(struct pcp_occupancies *l, uint64_t ts);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "accuracy.h"
 
-#include <errno.h>
-#include <stdlib.h>
+#include "model/memory.h"
+
 #include <string.h>
 
 enum {
@@ -16,17 +16,12 @@ int accuracy_new(struct accuracy *s, struct run *run, struct error *err)
 
 	s->m = run->model;
 	s->interval_ns = run->config.interval_ns;
-	s->zones = calloc((size_t)s->m->nr_zones, sizeof(*s->zones));
+	s->zones = arrays_new(s->m->arrays, (size_t)s->m->nr_zones, sizeof(*s->zones));
 	if (!s->zones)
-		return fail(err, ENOMEM, "no memory for %d zones", s->m->nr_zones);
+		return arrays_error(s->m->arrays, err);
 	ret = run_output(run, &s->exactness, &exactness_table, ROWS, err);
 	ret = ret ?: run_output(run, &s->repair, &repair_table, ROWS, err);
 	return ret ? ret : run_output(run, &s->miss, &miss_table, ROWS, err);
-}
-
-void accuracy_free(struct accuracy *s)
-{
-	free(s->zones);
 }
 
 void accuracy_miss(struct accuracy *s, const struct miss *miss)

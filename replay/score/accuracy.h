@@ -59,7 +59,6 @@ struct miss {
 
 /* Counts for a started run; the tables become output lists of the run. -ENOMEM. */
 int accuracy_new(struct accuracy *s, struct run *run, struct error *err);
-void accuracy_free(struct accuracy *s);
 
 /* Count a decision; accuracy_miss() counts a miss. */
 static inline void accuracy_count(struct accuracy *s, const struct zone *zone,

@@ -2,8 +2,7 @@
 /* Guesses of the start that no event has replaced so far. */
 #include "score.h"
 
-#include <errno.h>
-#include <stdlib.h>
+#include "model/memory.h"
 
 int guesses_new(struct score *s, struct error *err)
 {
@@ -14,9 +13,9 @@ int guesses_new(struct score *s, struct error *err)
 		guessed |= m->zones[i].guessed;
 	if (!guessed)
 		return 0;
-	s->guesses = calloc(m->nr_frames / 64 + 1, sizeof(*s->guesses));
+	s->guesses = arrays_new(m->arrays, m->nr_frames / 64 + 1, sizeof(*s->guesses));
 	if (!s->guesses)
-		return fail(err, ENOMEM, "no memory for %u page frames", m->nr_frames);
+		return arrays_error(m->arrays, err);
 	for (frame_nr head = 0; head < m->nr_frames; head += 1u << m->frames[head].order)
 		if (m->frames[head].state == FRAME_FREE && frame_zone(m, head)->guessed)
 			s->guesses[head / 64] |= 1ull << head % 64;

@@ -5,26 +5,6 @@
  */
 #include "score.h"
 
-#include "model/memory.h"
-
-#include <stdlib.h>
-
-bool moments_new(struct score *s)
-{
-	const struct model *m = s->m;
-
-	s->named = memory_new(m->nr_frames * sizeof(*s->named));
-	s->drained = calloc((size_t)m->nr_zones * (size_t)m->nr_cpus, sizeof(*s->drained));
-	return s->named && s->drained;
-}
-
-void moments_free(struct score *s)
-{
-	if (s->named)
-		memory_free(s->named, s->m->nr_frames * sizeof(*s->named));
-	free(s->drained);
-}
-
 /* The row that `low`, its low 32 bits, names: up to the current one. */
 static uint64_t proved(const struct score *s, uint32_t low)
 {

@@ -2,6 +2,7 @@
 #include "recorded_use.h"
 
 #include "tables.h"
+#include "model/memory.h"
 #include "model/owed.h"
 #include "model/slow_path.h"
 #include "model/watermark.h"
@@ -9,18 +10,9 @@
 #include "model/zonelist_scan.h"
 #include "tape/node_preference.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
-int recorded_use_new(struct recorded_use *use, const struct model *m, struct error *err)
+void recorded_use_new(struct recorded_use *use, const struct model *m)
 {
-	use->taken = calloc((size_t)m->nr_cpus, sizeof(*use->taken));
-	return use->taken ? 0 : fail(err, ENOMEM, "no memory for %d CPUs", m->nr_cpus);
-}
-
-void recorded_use_free(struct recorded_use *use)
-{
-	free(use->taken);
+	use->taken = arrays_new(m->arrays, (size_t)m->nr_cpus, sizeof(*use->taken));
 }
 
 /* Whether a zone, as it stood before its last pages were taken, could serve the request. */

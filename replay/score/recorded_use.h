@@ -33,9 +33,8 @@ struct recorded_use {
 	int64_t advance; /* pages that a reclaim of the last one below min would have freed */
 };
 
-/* -ENOMEM. */
-int recorded_use_new(struct recorded_use *use, const struct model *m, struct error *err);
-void recorded_use_free(struct recorded_use *use);
+/* Then arrays_error() of the model's. */
+void recorded_use_new(struct recorded_use *use, const struct model *m);
 
 /* See an event before it is played. */
 void recorded_use_see(struct recorded_use *use, const struct model *m,

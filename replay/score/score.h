@@ -94,7 +94,6 @@ struct score {
  */
 int score_new(struct score *s, struct run *run, const struct event_window *window,
 	      const struct validate_observer *observer, struct error *err);
-void score_free(struct score *s);
 
 /* guesses.c */
 
@@ -115,9 +114,6 @@ static inline void no_guess(struct score *s, frame_nr head)
 
 /* moments.c */
 
-/* The memory of `named` and `drained`; false without it. */
-bool moments_new(struct score *s);
-void moments_free(struct score *s);
 /* An event has run; it names its pages. */
 void note_event(struct score *s, const struct window_event *event);
 /* Before row `row`, an event or an inferred row names a page. */

@@ -9,37 +9,14 @@
 
 enum {
 	TASK_BITS = 16,
-	FIRST_ROOM = 1 << 12,
 	NO_PID = -1,
 };
 
-int departures_new(struct departures *d, int nr_cpus, struct error *err)
+void departures_new(struct departures *d, const struct model *m)
 {
-	*d = (struct departures){.nr_cpus = nr_cpus, .room = FIRST_ROOM};
-	d->all = malloc(d->room * sizeof(*d->all));
-	d->cpus = calloc((size_t)nr_cpus, sizeof(*d->cpus));
-	d->tasks = calloc(1u << TASK_BITS, sizeof(*d->tasks));
-	if (d->all && d->cpus && d->tasks)
-		return 0;
-	return fail(err, ENOMEM, "no memory for %d CPUs", nr_cpus);
-}
-
-static void free_reading(struct departures *d)
-{
-	free(d->cpus);
-	free(d->tasks);
-	d->cpus = d->tasks = NULL;
-}
-
-void departures_free(struct departures *d)
-{
-	free_reading(d);
-	free(d->all);
-	d->all = NULL;
-	preempted_frees_free(&d->frees);
-	if (d->first)
-		memory_free(d->first, d->nr_frames * sizeof(*d->first));
-	d->first = NULL;
+	*d = (struct departures){.arrays = m->arrays, .nr_cpus = m->nr_cpus};
+	d->cpus = arrays_new(d->arrays, (size_t)m->nr_cpus, sizeof(*d->cpus));
+	d->tasks = arrays_new(d->arrays, 1u << TASK_BITS, sizeof(*d->tasks));
 }
 
 /* Tasks that share a slot forget each other's events. */
@@ -91,14 +68,8 @@ static bool resume(struct departures *d, int cpu, int32_t pid, bool is_free, str
 
 static int add(struct departures *d, const struct departure *departure, struct error *err)
 {
-	if (d->nr == d->room) {
-		struct departure *all = realloc(d->all, 2 * d->room * sizeof(*all));
-
-		if (!all)
-			return fail(err, ENOMEM, "no memory for %zu departures", 2 * d->room);
-		d->all = all;
-		d->room *= 2;
-	}
+	if (grow(d->arrays, &d->all, &d->room, d->nr + 1, sizeof(*d->all), err))
+		return -ENOMEM;
 	d->all[d->nr++] = *departure;
 	return 0;
 }
@@ -126,7 +97,7 @@ int departures_read(struct departures *d, const struct event_columns *c, size_t 
 	if (!(c->flags[i] & INTERRUPT) && c->pid[i] > 0 && c->cpu[i] < d->nr_cpus &&
 	    resume(d, c->cpu[i], c->pid[i],
 		   kind == EVENT_KIND_FREE && !(c->flags[i] & NOT_PREEMPTED), &departure)) {
-		ret = preempted_frees_add(&d->frees, departure.since - 1, row, err);
+		ret = preempted_frees_add(&d->frees, d->arrays, departure.since - 1, row, err);
 		if (ret)
 			return ret;
 	}
@@ -149,14 +120,15 @@ int departures_read(struct departures *d, const struct event_columns *c, size_t 
 
 int departures_done(struct departures *d, uint32_t nr_frames, struct error *err)
 {
-	free_reading(d);
+	arrays_drop(d->arrays, d->cpus);
+	arrays_drop(d->arrays, d->tasks);
+	d->cpus = d->tasks = NULL;
 	preempted_frees_sort(&d->frees);
 	if (!d->nr || d->first)
 		return 0;
-	d->nr_frames = nr_frames;
-	d->first = memory_new(nr_frames * sizeof(*d->first));
+	d->first = arrays_map(d->arrays, nr_frames, sizeof(*d->first));
 	if (!d->first)
-		return fail(err, ENOMEM, "no memory for %u page frames", nr_frames);
+		return arrays_error(d->arrays, err);
 	for (size_t i = d->nr; i--;) {
 		d->all[i].later = d->first[d->all[i].frame];
 		d->first[d->all[i].frame] = (uint32_t)i + 1;

@@ -47,10 +47,10 @@ struct last_event {
 };
 
 struct departures {
+	struct arrays *arrays; /* of the model */
 	struct departure *all; /* in the order of their rows */
 	size_t nr, room;
 	uint32_t *first;          /* [frame] number of the next departure, + 1; 0: none */
-	uint32_t nr_frames;       /* of `first` */
 	struct last_event *cpus;  /* [cpu] only for reading */
 	struct last_event *tasks; /* [hash of a pid] the same */
 	int nr_cpus;
@@ -58,9 +58,8 @@ struct departures {
 	struct preempted_frees frees;
 };
 
-/* -ENOMEM. */
-int departures_new(struct departures *d, int nr_cpus, struct error *err);
-void departures_free(struct departures *d);
+/* Then arrays_error() of the model's. */
+void departures_new(struct departures *d, const struct model *m);
 
 /*
  * The next row of the table. `frame`: NO_FRAME if the row has no page; `put`: as in struct

@@ -9,25 +9,13 @@
 
 enum { HASH_BITS = 15 };
 
-int window_new(struct event_window *s, int nr_cpus, struct error *err)
+void window_new(struct event_window *s, struct arrays *arrays, int nr_cpus)
 {
-	s->ring = memory_new(WINDOW_ROOM * sizeof(*s->ring));
-	s->links = memory_new(WINDOW_ROOM * sizeof(*s->links));
-	s->lists = memory_new(sizeof(*s->lists) << HASH_BITS);
-	s->last = calloc((size_t)nr_cpus, sizeof(*s->last));
-	s->coming = calloc((size_t)nr_cpus, sizeof(*s->coming));
-	if (!s->ring || !s->links || !s->lists || !s->last || !s->coming)
-		return fail(err, ENOMEM, "no memory for %d events", WINDOW_ROOM);
-	return 0;
-}
-
-void window_free(struct event_window *s)
-{
-	memory_free(s->ring, WINDOW_ROOM * sizeof(*s->ring));
-	memory_free(s->links, WINDOW_ROOM * sizeof(*s->links));
-	memory_free(s->lists, sizeof(*s->lists) << HASH_BITS);
-	free(s->last);
-	free(s->coming);
+	s->ring = arrays_map(arrays, WINDOW_ROOM, sizeof(*s->ring));
+	s->links = arrays_map(arrays, WINDOW_ROOM, sizeof(*s->links));
+	s->lists = arrays_map(arrays, 1u << HASH_BITS, sizeof(*s->lists));
+	s->last = arrays_new(arrays, (size_t)nr_cpus, sizeof(*s->last));
+	s->coming = arrays_new(arrays, (size_t)nr_cpus, sizeof(*s->coming));
 }
 
 static struct window_list *list_of(const struct event_window *s, frame_nr frame)

@@ -59,9 +59,8 @@ struct event_window {
 	uint64_t *coming; /* [cpu] number of its oldest event that has not run, + 1; 0: none */
 };
 
-/* A window for `nr_cpus` CPUs. -ENOMEM. */
-int window_new(struct event_window *s, int nr_cpus, struct error *err);
-void window_free(struct event_window *s);
+/* A window for `nr_cpus` CPUs; then arrays_error(). */
+void window_new(struct event_window *s, struct arrays *arrays, int nr_cpus);
 
 /* The slot for the next event, behind `filled` others not added yet. */
 static inline struct window_event *window_slot(struct event_window *s, int filled)

@@ -141,7 +141,7 @@ int inferred_load(struct inferred_rows *u, const struct model *m,
 		  const struct inferred_columns *columns, size_t rows, uint64_t first,
 		  struct error *err)
 {
-	int ret = grow(&u->rows, &u->room, u->nr + rows, sizeof(*u->rows), "rows of inferred", err);
+	int ret = grow(m->arrays, &u->rows, &u->room, u->nr + rows, sizeof(*u->rows), err);
 
 	for (size_t i = 0; i < rows && !ret; i++) {
 		if (columns->at[i] < first)
@@ -209,9 +209,4 @@ int inferred_move(struct inferred_rows *u, uint64_t seed, uint64_t first, uint64
 	free(rows);
 	free(places);
 	return ret;
-}
-
-void inferred_free(struct inferred_rows *u)
-{
-	free(u->rows);
 }

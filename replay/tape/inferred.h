@@ -72,7 +72,6 @@ struct inferred_rows {
 int inferred_load(struct inferred_rows *u, const struct model *m,
 		  const struct inferred_columns *columns, size_t rows, uint64_t first,
 		  struct error *err);
-void inferred_free(struct inferred_rows *u);
 
 /*
  * Draw another moment for each row with a window, by the seed, the row's number and its page, and

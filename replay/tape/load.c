@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "load.h"
 
+#include "model/memory.h"
 #include "model/model_new.h"
 #include "model/pcp.h"
 #include "model/policy_stack.h"
@@ -41,8 +42,10 @@ int load_model(struct load *s, struct error *err)
 		return ret;
 	s->model->record = &s->record;
 	policy_stack_join(s->policies, s->model);
-	ret = reclaim_events_new(&s->reclaim_events, s->model, err);
-	return ret ? ret : recorded_compactions_new(&s->recorded_compactions, s->model, err);
+	recorded_compactions_new(&s->recorded_compactions, s->model);
+	if (reclaim_events_new(&s->reclaim_events, s->model, err))
+		return -ENOMEM;
+	return arrays_error(s->model->arrays, err);
 }
 
 /* The loader of each table, and its columns. */
@@ -78,9 +81,11 @@ static int load_table(struct load *s, const struct table *table, const struct Ar
 		return inferred_load(&s->inferred_rows, s->model, &columns.inferred, nr, s->first,
 				     err);
 	if (table == &preference_table)
-		return node_preference_load(&s->landed, &columns.preference, nr, err);
+		return node_preference_load(&s->landed, s->model->arrays, &columns.preference, nr,
+					    err);
 	if (table == &new_limit_table)
-		return new_limits_load(&s->new_limits, &columns.new_limit, nr, err);
+		return new_limits_load(&s->new_limits, s->model->arrays, &columns.new_limit, nr,
+				       err);
 	if (table == &stamp_table)
 		return stamps_load(&s->stamps, s->model, &columns.stamp, nr, s->first, err);
 	if (table == &list_head_table)
@@ -165,11 +170,4 @@ int load_complete(struct load *s, struct error *err)
 void load_free(struct load *s)
 {
 	model_free(s->model);
-	reclaim_events_free(&s->reclaim_events);
-	recorded_compactions_free(&s->recorded_compactions);
-	inferred_free(&s->inferred_rows);
-	new_limits_free(&s->new_limits);
-	stamps_free(&s->stamps);
-	free(s->list_heads.rows);
-	free(s->landed);
 }

@@ -19,11 +19,6 @@ void new_limits_start(struct new_limits *limits, const struct zone_spec *zones, 
 	limits->nr_zones = nr;
 }
 
-void new_limits_free(struct new_limits *limits)
-{
-	free(limits->rows);
-}
-
 /* The number of a zone in limits->zones, or -1. */
 static int find_zone(const struct new_limits *limits, int node, int type)
 {
@@ -51,11 +46,11 @@ static int check_row(const struct new_limits *limits, const struct new_limit *ro
 	return 0;
 }
 
-int new_limits_load(struct new_limits *limits, const struct new_limit_columns *columns, size_t rows,
-		    struct error *err)
+int new_limits_load(struct new_limits *limits, struct arrays *arrays,
+		    const struct new_limit_columns *columns, size_t rows, struct error *err)
 {
-	int ret = grow(&limits->rows, &limits->room, limits->nr + rows, sizeof(*limits->rows),
-		       "rows of new_limit", err);
+	int ret = grow(arrays, &limits->rows, &limits->room, limits->nr + rows,
+		       sizeof(*limits->rows), err);
 
 	for (size_t i = 0; i < rows && !ret; i++) {
 		int zone = find_zone(limits, columns->node[i], columns->zone[i]);

@@ -34,14 +34,13 @@ struct new_limits {
 
 /* Keep the recorded zones. Call it before a policy edits them. */
 void new_limits_start(struct new_limits *limits, const struct zone_spec *zones, int nr);
-void new_limits_free(struct new_limits *limits);
 
 /*
  * Load rows. A zone without pages at the start has no limits. -EINVAL for a value that no kernel
  * has, or rows out of order; -ENOMEM.
  */
-int new_limits_load(struct new_limits *limits, const struct new_limit_columns *columns, size_t rows,
-		    struct error *err);
+int new_limits_load(struct new_limits *limits, struct arrays *arrays,
+		    const struct new_limit_columns *columns, size_t rows, struct error *err);
 
 /* The PCPs of the snapshot are loaded, and no policy has sized them yet. */
 void new_limits_check_pcps(struct load *s);

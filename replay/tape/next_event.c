@@ -10,33 +10,19 @@ int next_events_new(struct next_events *f, const struct model *m, uint64_t nr_ro
 		    struct error *err)
 {
 	*f = (struct next_events){.nr_rows = nr_rows, .nr_frames = m->nr_frames};
-	f->bits = calloc(nr_rows / 4 + 1, 1);
-	f->pending = memory_new(m->nr_frames * sizeof(*f->pending));
-	if (f->bits && f->pending)
-		return departures_new(&f->departures, m->nr_cpus, err);
-	return fail(err, ENOMEM, "no memory for what becomes of %llu frees",
-		    (unsigned long long)nr_rows);
-}
-
-static void free_pending(struct next_events *f)
-{
-	if (f->pending)
-		memory_free(f->pending, f->nr_frames * sizeof(*f->pending));
-	f->pending = NULL;
+	f->bits = arrays_new(m->arrays, nr_rows / 4 + 1, 1);
+	f->pending = arrays_map(m->arrays, m->nr_frames, sizeof(*f->pending));
+	departures_new(&f->departures, m);
+	return arrays_error(m->arrays, err);
 }
 
 int next_events_done(struct next_events *f, struct error *err)
 {
-	free_pending(f);
-	return f->bits ? departures_done(&f->departures, f->nr_frames, err) : 0;
-}
-
-void next_events_free(struct next_events *f)
-{
-	free_pending(f);
-	departures_free(&f->departures);
-	free(f->bits);
-	f->bits = NULL;
+	if (!f->bits)
+		return 0;
+	arrays_drop(f->departures.arrays, f->pending);
+	f->pending = NULL;
+	return departures_done(&f->departures, f->nr_frames, err);
 }
 
 static void settle(struct next_events *f, frame_nr frame, enum next_event next_event)

@@ -48,7 +48,6 @@ static inline enum next_event next_event_by_kind(int kind)
 /* Allocate for `nr_rows` rows about the pages of a model. -ENOMEM. */
 int next_events_new(struct next_events *f, const struct model *m, uint64_t nr_rows,
 		    struct error *err);
-void next_events_free(struct next_events *f);
 
 /*
  * The first frame of a row's 2^order pages, or NO_FRAME if they are in no zone, or in two. `zone`

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node_preference.h"
 
+#include "model/memory.h"
 #include "model/watermark.h"
 #include "model/zonelist_scan.h"
 
@@ -10,18 +11,11 @@
 enum { SUSPECT_SHARE = 50 }; /* at least one request in this many is directed elsewhere */
 #define GFP_LOW_ZONE (GFP_DMA | GFP_DMA32)
 
-int node_preference_new(struct node_preference *p, const struct model *m, struct error *err)
+void node_preference_new(struct node_preference *p, const struct model *m)
 {
 	*p = (struct node_preference){.most = -1};
-	if (m->nr_nodes < 2)
-		return 0;
-	p->threads = calloc(PIDS_MOST, sizeof(*p->threads));
-	return p->threads ? 0 : fail(err, ENOMEM, "no memory for the nodes that threads prefer");
-}
-
-void node_preference_free(struct node_preference *p)
-{
-	free(p->threads);
+	if (m->nr_nodes > 1)
+		p->threads = arrays_new(m->arrays, PIDS_MOST, sizeof(*p->threads));
 }
 
 /* Whether a zone is above a watermark by more than the differences of its CPUs may hide. */
@@ -161,8 +155,8 @@ void node_preference_write(const struct node_preference *p, struct output *o)
 	}
 }
 
-int node_preference_load(uint64_t **landed, const struct preference_columns *columns, size_t rows,
-			 struct error *err)
+int node_preference_load(uint64_t **landed, struct arrays *arrays,
+			 const struct preference_columns *columns, size_t rows, struct error *err)
 {
 	for (size_t i = 0; i < rows; i++) {
 		int32_t pid = columns->pid[i];
@@ -172,9 +166,9 @@ int node_preference_load(uint64_t **landed, const struct preference_columns *col
 		if (columns->preferred[i] != PREFERENCE_PREFERRED_LANDED)
 			continue;
 		if (!*landed)
-			*landed = calloc(PIDS_MOST / 64, sizeof(**landed));
+			*landed = arrays_new(arrays, PIDS_MOST / 64, sizeof(**landed));
 		if (!*landed)
-			return fail(err, ENOMEM, "no memory for the nodes that threads prefer");
+			return arrays_error(arrays, err);
 		(*landed)[pid / 64] |= 1ull << pid % 64;
 	}
 	return 0;

@@ -35,9 +35,8 @@ struct node_preference {
 	int32_t most;                          /* highest counted pid */
 };
 
-/* -ENOMEM. */
-int node_preference_new(struct node_preference *p, const struct model *m, struct error *err);
-void node_preference_free(struct node_preference *p);
+/* Then arrays_error() of the model's. */
+void node_preference_new(struct node_preference *p, const struct model *m);
 
 /* The node that an alloc asked first, as far as its page shows. Before the page is taken. */
 uint16_t node_preference_node(const struct model *m, const struct window_event *alloc);
@@ -61,8 +60,8 @@ void node_preference_write(const struct node_preference *p, struct output *o);
  * Threads whose requests first ask the node that serves them: a bit for each pid, freed by the
  * caller, or NULL without such threads. -ENOMEM, or -EINVAL for an impossible pid.
  */
-int node_preference_load(uint64_t **landed, const struct preference_columns *columns, size_t rows,
-			 struct error *err);
+int node_preference_load(uint64_t **landed, struct arrays *arrays,
+			 const struct preference_columns *columns, size_t rows, struct error *err);
 
 static inline bool asks_where_it_lands(const uint64_t *landed, int32_t pid)
 {

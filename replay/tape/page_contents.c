@@ -4,7 +4,6 @@
 #include "model/memory.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { NO_CONTENT, OLD_CONTENT, HAS_TYPE };
@@ -13,22 +12,14 @@ int page_contents_new(struct page_contents *c, const struct model *m, struct err
 {
 	size_t blocks = m->nr_frames >> m->pageblock_order;
 
-	c->nr_frames = m->nr_frames;
-	c->pages = memory_new(m->nr_frames * sizeof(*c->pages));
-	c->blocks = calloc(blocks, sizeof(*c->blocks));
-	if (!c->pages || !c->blocks)
-		return fail(err, ENOMEM, "no memory for %u page frames", m->nr_frames);
+	c->pages = arrays_map(m->arrays, m->nr_frames, sizeof(*c->pages));
+	c->blocks = arrays_new(m->arrays, blocks, sizeof(*c->blocks));
+	if (arrays_error(m->arrays, err))
+		return -ENOMEM;
 	for (uint32_t f = 0; f < m->nr_frames; f++)
 		c->pages[f] = m->frames[f].state == FRAME_OLD ? OLD_CONTENT : NO_CONTENT;
 	memcpy(c->blocks, m->blocks, blocks * sizeof(*c->blocks));
 	return 0;
-}
-
-void page_contents_free(struct page_contents *c)
-{
-	memory_free(c->pages, c->nr_frames * sizeof(*c->pages));
-	free(c->blocks);
-	*c = (struct page_contents){0};
 }
 
 static void leave(struct pageblock *block, int content)

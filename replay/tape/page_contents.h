@@ -13,12 +13,10 @@
 struct page_contents {
 	uint8_t *pages;           /* [frame] NO_CONTENT, OLD_CONTENT, or HAS_TYPE + migratetype */
 	struct pageblock *blocks; /* [pageblock] nr_live, nr_old, old_movable and old_lru count */
-	uint32_t nr_frames;
 };
 
 /* Those of a model in its state at the start. -ENOMEM. */
 int page_contents_new(struct page_contents *c, const struct model *m, struct error *err);
-void page_contents_free(struct page_contents *c);
 
 /* An event about 2^order pages from `frame`. Only allocations have a migratetype. */
 void page_contents_event(struct page_contents *c, const struct model *m, int kind, frame_nr frame,

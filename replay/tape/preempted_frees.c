@@ -6,9 +6,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int preempted_frees_add(struct preempted_frees *p, low_row row, uint32_t resumed, struct error *err)
+int preempted_frees_add(struct preempted_frees *p, struct arrays *arrays, low_row row,
+			uint32_t resumed, struct error *err)
 {
-	if (grow(&p->all, &p->room, p->nr + 1, sizeof(*p->all), "preempted frees", err))
+	if (grow(arrays, &p->all, &p->room, p->nr + 1, sizeof(*p->all), err))
 		return -ENOMEM;
 	p->all[p->nr++] = (struct preempted_free){row, resumed};
 	return 0;
@@ -25,10 +26,4 @@ void preempted_frees_sort(struct preempted_frees *p)
 {
 	if (p->nr)
 		qsort(p->all, p->nr, sizeof(*p->all), by_row);
-}
-
-void preempted_frees_free(struct preempted_frees *p)
-{
-	free(p->all);
-	*p = (struct preempted_frees){0};
 }

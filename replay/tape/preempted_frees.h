@@ -32,11 +32,10 @@ struct preempted_frees {
 };
 
 /* Add one. -ENOMEM. */
-int preempted_frees_add(struct preempted_frees *p, low_row row, uint32_t resumed,
-			struct error *err);
+int preempted_frees_add(struct preempted_frees *p, struct arrays *arrays, low_row row,
+			uint32_t resumed, struct error *err);
 /* After the last one. */
 void preempted_frees_sort(struct preempted_frees *p);
-void preempted_frees_free(struct preempted_frees *p);
 
 /*
  * The row of the next event of a task whose free at row `row` is in the index, or 0. The rows that

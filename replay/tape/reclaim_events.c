@@ -23,19 +23,14 @@ static uint64_t quiet_ns(const struct reclaim_events *a)
 
 int reclaim_events_new(struct reclaim_events *a, const struct model *m, struct error *err)
 {
-	a->kswapds = calloc((size_t)m->nr_nodes, sizeof(*a->kswapds));
+	a->arrays = m->arrays;
+	a->kswapds = arrays_new(m->arrays, (size_t)m->nr_nodes, sizeof(*a->kswapds));
 	if (!a->kswapds)
-		return fail(err, ENOMEM, "no memory for %d nodes", m->nr_nodes);
+		return arrays_error(m->arrays, err);
 	for (int node = 0; node < m->nr_nodes; node++)
 		if (node_is_hopeless(m, node))
 			a->kswapds[node].failures = KSWAPD_MAX_FAILURES;
 	return 0;
-}
-
-void reclaim_events_free(struct reclaim_events *a)
-{
-	free(a->rows);
-	free(a->kswapds);
 }
 
 static int add(struct reclaim_events *a, const struct reclaim_event *reclaim_event,
@@ -45,7 +40,7 @@ static int add(struct reclaim_events *a, const struct reclaim_event *reclaim_eve
 		return fail(err, EINVAL, "reclaim: row %zu goes back from event %llu to %llu",
 			    a->nr, (unsigned long long)a->rows[a->nr - 1].at,
 			    (unsigned long long)reclaim_event->at);
-	if (grow(&a->rows, &a->room, a->nr + 1, sizeof(*a->rows), "rows of reclaim", err))
+	if (grow(a->arrays, &a->rows, &a->room, a->nr + 1, sizeof(*a->rows), err))
 		return -ENOMEM;
 	a->rows[a->nr++] = *reclaim_event;
 	return 0;

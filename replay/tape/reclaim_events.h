@@ -72,6 +72,7 @@ enum {
 }; /* tasks at a time; a further task has order 0 */
 
 struct reclaim_events {
+	struct arrays *arrays; /* of the model */
 	struct reclaim_event *rows;
 	size_t nr, room, next;
 	bool ticks;                  /* the tape has the vmstat worker's own events */
@@ -88,7 +89,6 @@ struct reclaim_events {
 
 /* For the nodes of a model. -ENOMEM. */
 int reclaim_events_new(struct reclaim_events *a, const struct model *m, struct error *err);
-void reclaim_events_free(struct reclaim_events *a);
 
 /*
  * Store the rows of event row `first` and later that belong to a pass, a tick or direct reclaim. If

@@ -12,11 +12,10 @@
 /* enum compact_result, 4.20 to 6.18 */
 enum { COMPACT_NO_SUITABLE_PAGE = 3, COMPACT_CONTINUE = 4 };
 
-int recorded_compactions_new(struct recorded_compactions *c, const struct model *m,
-			     struct error *err)
+void recorded_compactions_new(struct recorded_compactions *c, const struct model *m)
 {
-	c->deep_from = calloc((size_t)m->nr_zones, sizeof(*c->deep_from));
-	return c->deep_from ? 0 : fail(err, ENOMEM, "no memory for %d zones", m->nr_zones);
+	c->arrays = m->arrays;
+	c->deep_from = arrays_new(m->arrays, (size_t)m->nr_zones, sizeof(*c->deep_from));
 }
 
 static bool has_scan(const struct compaction_columns *columns, size_t i)
@@ -80,19 +79,12 @@ int recorded_compactions_load(struct recorded_compactions *c,
 		if (c->nr && columns->at[i] < c->rows[c->nr - 1].at)
 			return fail(err, EINVAL, "compaction: a row goes back to event %llu",
 				    (unsigned long long)columns->at[i]);
-		if (grow(&c->rows, &c->room, c->nr + 1, sizeof(*c->rows), "rows of compaction",
-			 err))
+		if (grow(c->arrays, &c->rows, &c->room, c->nr + 1, sizeof(*c->rows), err))
 			return -ENOMEM;
 		c->rows[c->nr++] = read_row(columns, i);
 		c->searches_traced |= columns->kind[i] == COMPACTION_KIND_FAST_ISOLATE_FREEPAGES;
 	}
 	return 0;
-}
-
-void recorded_compactions_free(struct recorded_compactions *c)
-{
-	free(c->rows);
-	free(c->deep_from);
 }
 
 struct compactor *compactor_of(struct recorded_compactions *c, int32_t pid)

@@ -60,6 +60,7 @@ struct compactor {
 enum { MAX_COMPACTORS = 64 }; /* tasks at the same time; further ones are not followed */
 
 struct recorded_compactions {
+	struct arrays *arrays; /* of the model */
 	struct recorded_compaction_row *rows;
 	size_t nr, room, next;
 	struct compactor tasks[MAX_COMPACTORS];
@@ -85,15 +86,13 @@ struct recorded_compaction_sink {
 	void (*followed)(void *self, struct zone *zone, uint64_t pages, bool exactly);
 };
 
-/* For the zones of a model. -ENOMEM. */
-int recorded_compactions_new(struct recorded_compactions *c, const struct model *m,
-			     struct error *err);
+/* For the zones of a model; then arrays_error() of its arrays. */
+void recorded_compactions_new(struct recorded_compactions *c, const struct model *m);
 
 /* Store the rows of event row `first` and later about scanners and migrations. */
 int recorded_compactions_load(struct recorded_compactions *c,
 			      const struct compaction_columns *columns, size_t rows, uint64_t first,
 			      struct error *err);
-void recorded_compactions_free(struct recorded_compactions *c);
 
 /* The next row due before row `at` of `event`, or NULL. */
 static inline const struct recorded_compaction_row *

@@ -2,9 +2,9 @@
 #include "requests.h"
 
 #include "zone_requests.h"
+#include "model/memory.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -15,30 +15,18 @@ int requests_init(struct requests *q, const struct model *model, struct anomalie
 		  struct error *err)
 {
 	*q = (struct requests){.model = model, .zone = &model->zones[0], .anomalies = anomalies};
-	q->ring = calloc((size_t)REQUESTS_CHUNKS * REQUESTS_CHUNK, sizeof(*q->ring));
-	q->latest = malloc(sizeof(*q->latest) << HASH_BITS);
+	q->ring = arrays_new(model->arrays, (size_t)REQUESTS_CHUNKS * REQUESTS_CHUNK,
+			     sizeof(*q->ring));
+	q->latest = arrays_new(model->arrays, 1u << HASH_BITS, sizeof(*q->latest));
 	if (model->kernel->coalesced_frees)
-		q->on_cpu = calloc((size_t)model->nr_cpus, sizeof(*q->on_cpu));
-	if (!q->ring || !q->latest || (model->kernel->coalesced_frees && !q->on_cpu)) {
-		requests_free(q);
-		return fail(err, ENOMEM, "no memory for %d waiting requests", REQUESTS_WINDOW);
-	}
-	if (model->record->zone_events && zone_requests_new(&q->zone_requests, model, err)) {
-		requests_free(q);
+		q->on_cpu = arrays_new(model->arrays, (size_t)model->nr_cpus, sizeof(*q->on_cpu));
+	if (model->record->zone_events)
+		q->zone_requests = zone_requests_new(model);
+	if (arrays_error(model->arrays, err))
 		return -ENOMEM;
-	}
 	for (uint32_t i = 0; i < 1u << HASH_BITS; i++)
 		q->latest[i] = (uint32_t)-REQUESTS_WINDOW; /* too old to wait */
 	return 0;
-}
-
-void requests_free(struct requests *q)
-{
-	free(q->ring);
-	free(q->latest);
-	free(q->on_cpu);
-	zone_requests_free(q->zone_requests);
-	*q = (struct requests){0};
 }
 
 static uint32_t *latest_free(const struct requests *q, frame_nr frame)

@@ -66,7 +66,6 @@ static inline struct waiting *requests_at(const struct requests *q, uint64_t num
 /* A queue of requests for `model`. -ENOMEM. */
 int requests_init(struct requests *q, const struct model *model, struct anomalies anomalies,
 		  struct error *err);
-void requests_free(struct requests *q);
 
 /*
  * Take rows `first` to `end` - 1 of a batch, until a chunk may be due. Row 0 of the batch is row

@@ -44,20 +44,15 @@ static struct stamp read_row(const struct stamp_columns *c, size_t i, uint16_t z
 static int make_room(struct stamps *s, const struct model *m, size_t rows, struct error *err)
 {
 	size_t room = s->nr + rows, cpus = (size_t)m->nr_cpus;
-	struct stamp *more;
 
-	if (!s->coming)
-		s->coming = calloc(cpus, sizeof(*s->coming));
-	if (!s->last)
-		s->last = calloc(cpus, sizeof(*s->last));
-	if (!s->coming || !s->last || room > UINT32_MAX - 1)
+	if (!s->coming) {
+		s->coming = arrays_new(m->arrays, cpus, sizeof(*s->coming));
+		s->last = arrays_new(m->arrays, cpus, sizeof(*s->last));
+	}
+	if (room > UINT32_MAX - 1)
 		return fail(err, ENOMEM, "no memory for %zu stamps", room);
-	more = realloc(s->rows, room * sizeof(*more));
-	if (!more)
-		return fail(err, ENOMEM, "no memory for %zu stamps", room);
-	s->rows = more;
-	s->room = room;
-	return 0;
+	return grow(m->arrays, &s->rows, &s->room, room, sizeof(*s->rows), err)
+		       ?: arrays_error(m->arrays, err);
 }
 
 int stamps_load(struct stamps *s, const struct model *m, const struct stamp_columns *columns,
@@ -83,13 +78,6 @@ int stamps_load(struct stamps *s, const struct model *m, const struct stamp_colu
 		s->last[cpu] = (uint32_t)s->nr;
 	}
 	return ret;
-}
-
-void stamps_free(struct stamps *s)
-{
-	free(s->rows);
-	free(s->coming);
-	free(s->last);
 }
 
 const struct stamp *stamp_of(const struct stamps *s, int cpu, uint64_t since, uint64_t at)
@@ -119,7 +107,7 @@ int list_heads_load(struct list_heads *h, const struct model *m,
 	for (size_t i = 0; i < rows; i++) {
 		if (columns->at[i] < first)
 			continue;
-		if (grow(&h->rows, &h->room, h->nr + 1, sizeof(*h->rows), "rows of list_head", err))
+		if (grow(m->arrays, &h->rows, &h->room, h->nr + 1, sizeof(*h->rows), err))
 			return -ENOMEM;
 		h->rows[h->nr++] = (struct list_head_row){
 			.at = columns->at[i],

@@ -36,7 +36,6 @@ struct stamps {
  */
 int stamps_load(struct stamps *s, const struct model *m, const struct stamp_columns *columns,
 		size_t rows, uint64_t first, struct error *err);
-void stamps_free(struct stamps *s);
 
 /*
  * The latest stamp of a CPU before its event at row `at`, and not before row `since`; NULL: none.

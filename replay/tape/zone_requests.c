@@ -1,32 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "zone_requests.h"
 
-#include <errno.h>
-#include <stdlib.h>
+#include "model/memory.h"
 
 #define CONTEXTS (CONTEXT_SOFTIRQ | CONTEXT_HARDIRQ | CONTEXT_NMI)
 
-int zone_requests_new(struct zone_requests **out, const struct model *m, struct error *err)
+struct zone_requests *zone_requests_new(const struct model *m)
 {
-	struct zone_requests *z = calloc(1, sizeof(*z));
+	struct zone_requests *z = arrays_new(m->arrays, 1, sizeof(*z));
 
-	*out = z;
-	if (z) {
-		z->cpus = calloc((size_t)m->nr_cpus, sizeof(*z->cpus));
-		z->holders = calloc((size_t)m->nr_zones, sizeof(*z->holders));
-	}
-	if (z && z->cpus && z->holders)
-		return 0;
-	return fail(err, ENOMEM, "no memory for %d CPUs", m->nr_cpus);
-}
-
-void zone_requests_free(struct zone_requests *z)
-{
 	if (!z)
-		return;
-	free(z->cpus);
-	free(z->holders);
-	free(z);
+		return NULL;
+	z->cpus = arrays_new(m->arrays, (size_t)m->nr_cpus, sizeof(*z->cpus));
+	z->holders = arrays_new(m->arrays, (size_t)m->nr_zones, sizeof(*z->holders));
+	return z;
 }
 
 /* An earlier request of this CPU, if its number + 1 is given and it waits; or NULL. */

@@ -22,9 +22,8 @@ struct zone_requests {
 	uint16_t *holders;         /* [zone] CPU that was the last to take its lock */
 };
 
-/* -ENOMEM */
-int zone_requests_new(struct zone_requests **out, const struct model *m, struct error *err);
-void zone_requests_free(struct zone_requests *z);
+/* NULL, or arrays_error(): no memory. */
+struct zone_requests *zone_requests_new(const struct model *m);
 
 /*
  * Row i of a batch is an event of kind EVENT_KIND_FREE or above, on a CPU of the model and with

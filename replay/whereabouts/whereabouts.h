@@ -109,10 +109,9 @@ static inline uint64_t first_row(const struct whereabouts *where, const struct w
 	return free->run ? row_of(where, where->pushed[free->frame]) : free->at;
 }
 
-/* whereabouts.c: for a started run. -ENOMEM. */
-int whereabouts_new(struct whereabouts *where, const struct model *m,
-		    const struct event_window *window, struct error *err);
-void whereabouts_free(struct whereabouts *where);
+/* whereabouts.c: for a started run; then arrays_error() of the model's. */
+void whereabouts_new(struct whereabouts *where, const struct model *m,
+		     const struct event_window *window);
 
 /* pcp_entries.c */
 

@@ -24,7 +24,6 @@ static void runs_new(struct runs *r)
 
 static void runs_free(struct runs *r)
 {
-	alloc_batches_free(r->alloc_batches);
 	toy_free(&r->toy);
 }
 

@@ -48,7 +48,6 @@ static void queue_new(struct queue *q, int copies)
 
 static void queue_free(struct queue *q)
 {
-	zone_lock_queues_free(q->locks);
 	output_free(q->use);
 	output_free(q->waits);
 	toy_free(&q->toy);

@@ -29,8 +29,6 @@ static void begin(struct world *w)
 
 static void end(struct world *w)
 {
-	strays_free(&w->strays);
-	page_map_free(&w->pages);
 	toy_free(&w->toy);
 }
 

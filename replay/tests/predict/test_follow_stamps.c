@@ -171,7 +171,6 @@ TEST(rows_out_of_order_are_refused)
 	struct error err;
 
 	check(stamps_load(&loaded, validate_model(v), &columns, 2, 0, &err) == -EINVAL);
-	stamps_free(&loaded);
 }
 
 TEST(a_stamp_shows_the_list_that_compaction_turned)

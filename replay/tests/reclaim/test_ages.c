@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The pages that reclaim takes when the recorded ones are used up: the oldest of their kind. */
 #include "check.h"
+
+#include "model/memory.h"
 #include "reclaim_machine.h"
 
 #include "model/zone.h"
@@ -14,7 +16,7 @@ static void machine_new(struct reclaim_machine *w, enum reclaim_mode mode)
 {
 	reclaim_machine_new(w, "6.18", NULL);
 	w->run.supply.mode = mode;
-	w->run.supply.ages.kinds = malloc(sizeof(uint32_t));
+	w->run.supply.ages.kinds = arrays_new(w->toy.m->arrays, 1, sizeof(uint32_t));
 	*w->run.supply.ages.kinds = FILE_PAGE;
 	w->run.supply.ages.nr_kinds = 1;
 	reclaim_machine_start(w);

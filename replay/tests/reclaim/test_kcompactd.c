@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The model's kcompactd: proactive compaction, and runs after a wakeup. */
 #include "check.h"
+
+#include "model/memory.h"
 #include "reclaim_machine.h"
 
 #include "model/fragmentation.h"
@@ -44,10 +46,11 @@ TEST(failed_proactive_compaction_is_deferred_for_32_s)
 /* The record's kcompactd of the node checks every 500 ms until 3 s, and again from 20 s on. */
 TEST(a_pause_ends_with_the_next_recorded_check)
 {
-	struct recorded_check *rows = calloc(8, sizeof(*rows));
+	struct recorded_check *rows;
 	const struct kcompactd *c;
 
 	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", "mainline:proactiveness=90");
+	rows = arrays_new(w.toy.m->arrays, 8, sizeof(*rows));
 	make_free(&w, NORMAL, 2000, true);
 	for (uint64_t i = 0; i < 6; i++)
 		rows[i] = (struct recorded_check){(i + 1) * 500 * MS, 0};
@@ -106,9 +109,10 @@ TEST(without_proactiveness_kcompactd_sleeps_until_it_is_woken)
 
 TEST(kcompactd_first_runs_when_it_did_on_the_record)
 {
-	struct first_check *looks = calloc(1, sizeof(*looks));
+	struct first_check *looks;
 
 	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", "mainline:proactiveness=90");
+	looks = arrays_new(w.toy.m->arrays, 1, sizeof(*looks));
 	fragment_normal(&w, 8);
 	*looks = (struct first_check){0, 700 * MS};
 	w.run.first_checks = looks;

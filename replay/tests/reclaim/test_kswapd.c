@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The model's kswapd: when a zone is balanced, which pages it takes, when it gives up. */
 #include "check.h"
+
+#include "model/memory.h"
 #include "reclaim_machine.h"
 #include "reclaim_vectors.h"
 
@@ -209,7 +211,7 @@ TEST(kswapd_starts_as_the_record_does)
 		RECLAIM_MACHINE(w, reclaim_machine_short);
 		record_scan(&w, (struct scan_row){
 					.ts = cases[i].scan_ms * MS, .ns = 9 * MS, .scanned = 32});
-		w.run.first_steps = calloc(1, sizeof(*w.run.first_steps));
+		w.run.first_steps = arrays_new(w.toy.m->arrays, 1, sizeof(*w.run.first_steps));
 		w.run.first_steps[0] = (struct first_step){0, 5 * MS, cases[i].sleeps};
 		w.run.nr_first_steps = 1;
 		reclaim_run_until(&w.run, 50, MS);
@@ -246,7 +248,7 @@ TEST(kswapd_spends_time_on_pages_that_are_not_allocated_yet)
 	RECLAIM_MACHINE(w, reclaim_machine_short);
 	for (size_t i = 0; i < w.run.supply.nr; i++)
 		w.run.supply.rows[i].since = 80;
-	w.run.pace.rows = calloc(1, sizeof(*w.run.pace.rows));
+	w.run.pace.rows = arrays_new(w.toy.m->arrays, 1, sizeof(*w.run.pace.rows));
 	w.run.pace.rows[0] = (struct scan_row){
 		.ns = 2 * MS, .scanned = 32, .lru_pages = 1 << 12, .class_zone = ZONE_NORMAL};
 	w.run.pace.nr = w.run.pace.room = 1;

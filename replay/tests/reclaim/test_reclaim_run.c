@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Direct reclaim of the model, its daemons' delays, and the durations drawn from the record. */
 #include "check.h"
+
+#include "model/memory.h"
 #include "reclaim_machine.h"
 #include "reclaim_vectors.h"
 
@@ -42,7 +44,7 @@ TEST(a_request_reclaims_as_often_as_its_order_and_flags_allow)
 TEST(a_task_that_reclaimed_at_a_recorded_begin_does_not_repeat_it)
 {
 	RECLAIM_MACHINE(w, reclaim_machine_short);
-	w.run.entries = calloc(1, sizeof(*w.run.entries));
+	w.run.entries = arrays_new(w.toy.m->arrays, 1, sizeof(*w.run.entries));
 	w.run.nr_entries = w.run.entries_room = 1;
 	w.run.entries[0] = (struct slow_entry){
 		.at = 50,
@@ -102,7 +104,7 @@ TEST(a_request_before_the_end_of_its_tasks_reclaim_is_part_of_it)
 /* A recorded direct reclaim begins after 2 ms. */
 static void play_recorded_begin_of(struct reclaim_machine *w, int order, uint32_t gfp_flags)
 {
-	w->run.entries = calloc(1, sizeof(*w->run.entries));
+	w->run.entries = arrays_new(w->toy.m->arrays, 1, sizeof(*w->run.entries));
 	w->run.nr_entries = w->run.entries_room = 1;
 	w->run.entries[0] = (struct slow_entry){
 		.at = 50,
@@ -201,7 +203,7 @@ TEST(a_recorded_call_wakes_kswapd_if_its_node_is_short)
 		RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 		make_free(&w, NORMAL, cases[i].free, true);
 		reclaim_machine_start(&w);
-		w.run.entries = calloc(1, sizeof(*w.run.entries));
+		w.run.entries = arrays_new(w.toy.m->arrays, 1, sizeof(*w.run.entries));
 		w.run.nr_entries = w.run.entries_room = 1;
 		w.run.entries[0] = (struct slow_entry){
 			.at = 50,
@@ -218,7 +220,7 @@ TEST(a_recorded_call_wakes_kswapd_if_its_node_is_short)
 TEST(a_run_of_direct_reclaim_takes_as_many_pages_as_a_recorded_one)
 {
 	RECLAIM_MACHINE(w, reclaim_machine_short);
-	w.run.pace.rows = calloc(1, sizeof(*w.run.pace.rows));
+	w.run.pace.rows = arrays_new(w.toy.m->arrays, 1, sizeof(*w.run.pace.rows));
 	w.run.pace.rows[0] = (struct scan_row){.freed = 61, .direct = true};
 	w.run.pace.nr = w.run.pace.room = 1;
 	check(direct_reclaims_of(&w, 0, 0) == 1);

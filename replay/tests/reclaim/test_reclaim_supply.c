@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The recorded pages that the model's reclaim may take, each once and not too early. */
 #include "check.h"
+
+#include "model/memory.h"
 #include "reclaim_machine.h"
 
 #include "model/vmstat_diff.h"
@@ -118,7 +120,7 @@ TEST(what_direct_reclaim_owes_counts_as_free_until_the_queue_pays)
 	RECLAIM_MACHINE(w, reclaim_machine_short);
 	for (size_t i = 0; i < w.run.supply.nr; i++)
 		w.run.supply.rows[i].since = 80;
-	w.run.pace.rows = malloc(sizeof(recorded));
+	w.run.pace.rows = arrays_new(w.toy.m->arrays, 1, sizeof(recorded));
 	*w.run.pace.rows = recorded;
 	w.run.pace.nr = w.run.pace.room = 1;
 	listed = zone_listed_free(normal_zone(&w));

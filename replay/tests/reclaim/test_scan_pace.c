@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The recorded scans that the model's reclaim takes its pace and yield from. */
 #include "check.h"
+
+#include "model/memory.h"
 #include "reclaim_machine.h"
 #include "model/vmstat_diff.h"
 #include "model/watermark.h"
@@ -270,10 +272,11 @@ TEST(a_pass_over_empty_lists_scans_nothing_and_fails)
 /* Lists that the record shows empty from some time on end the round of a pass. */
 TEST(a_scan_of_lists_that_are_empty_by_now_ends_the_round)
 {
-	struct scan_row *rows = calloc(2, sizeof(*rows));
+	struct scan_row *rows;
 	struct kswapd *k;
 
 	RECLAIM_MACHINE(w, reclaim_machine_short);
+	rows = arrays_new(w.toy.m->arrays, 2, sizeof(*rows));
 	rows[0] = (struct scan_row){
 		.ts = MS,
 		.ns = MS,
@@ -353,10 +356,11 @@ TEST(pages_left_for_later_do_not_count_towards_the_batch)
 TEST(kswapd_gives_up_at_the_last_priority_where_the_record_does)
 {
 	for (int spent = 0; spent < 2; spent++) {
-		struct scan_row *rows = calloc(2, sizeof(*rows));
+		struct scan_row *rows;
 		uint64_t last;
 
 		RECLAIM_MACHINE(w, reclaim_machine_short);
+		rows = arrays_new(w.toy.m->arrays, 2, sizeof(*rows));
 		for (int i = 0; i < 2; i++)
 			rows[i] = (struct scan_row){
 				.ts = (uint64_t)(1 + 9999 * i) * MS,
@@ -389,10 +393,11 @@ TEST(kswapd_looks_at_the_watermarks_where_a_pass_of_the_record_ends)
 {
 	for (int ended = 0; ended < 2; ended++) {
 		enum { SCANS = 100, FIRST = 8 };
-		struct scan_row *rows = calloc(SCANS, sizeof(*rows));
+		struct scan_row *rows;
 		struct zone *zone;
 
 		RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
+		rows = arrays_new(w.toy.m->arrays, SCANS, sizeof(*rows));
 		make_free(&w, NORMAL, 50, true);
 		queue_pages(&w, 2000, 5000 * MS);
 		reclaim_machine_start(&w);

@@ -22,14 +22,12 @@ static struct recorded_use seen(struct reclaim_machine *w, int zone, int taken, 
 	struct recorded_use use = {0};
 	struct window_event alloc = event_of(EVENT_KIND_ALLOC, w, zone);
 	const struct window_event took = event_of(EVENT_KIND_ALLOC_ZONE_LOCKED, w, zone);
-	struct error err = {""};
 
-	must(recorded_use_new(&use, w->toy.m, &err), &err);
+	recorded_use_new(&use, w->toy.m);
 	for (int i = 0; i < taken; i++)
 		recorded_use_see(&use, w->toy.m, &events, &took);
 	alloc.order = (uint8_t)order;
 	recorded_use_see(&use, w->toy.m, &events, &alloc);
-	recorded_use_free(&use);
 	return use;
 }
 
@@ -79,19 +77,17 @@ TEST(requests_that_one_reclaim_covers_count_once)
 		struct reclaim_events events = {0};
 		struct recorded_use use = {0};
 		struct window_event alloc;
-		struct error err = {""};
 
 		RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 		make_free(&w, NORMAL, 50, true);
 		reclaim_machine_start(&w);
-		must(recorded_use_new(&use, w.toy.m, &err), &err);
+		recorded_use_new(&use, w.toy.m);
 		alloc = event_of(EVENT_KIND_ALLOC, &w, NORMAL);
 		alloc.gfp_flags = cases[i].gfp_flags;
 		for (int n = 0; n < 34; n++)
 			recorded_use_see(&use, w.toy.m, &events, &alloc);
 		check(use.below_low == 34);
 		check(use.below_min == cases[i].below_min);
-		recorded_use_free(&use);
 	}
 }
 
@@ -102,12 +98,11 @@ TEST(a_request_that_reclaimed_was_below_min)
 		.direct_recorded = true, .reclaimed = {{7, 1}}, .nr_reclaimed = 1};
 	struct recorded_use use = {0};
 	struct window_event alloc;
-	struct error err = {""};
 
 	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
 	make_free(&w, NORMAL, 1024, false);
 	reclaim_machine_start(&w);
-	must(recorded_use_new(&use, w.toy.m, &err), &err);
+	recorded_use_new(&use, w.toy.m);
 	alloc = event_of(EVENT_KIND_ALLOC, &w, NORMAL);
 	alloc.pid = 7;
 	for (int order = 0; order < 2; order++) {
@@ -117,7 +112,6 @@ TEST(a_request_that_reclaimed_was_below_min)
 	}
 	recorded_use_see(&use, w.toy.m, &events, &alloc);
 	check(use.below_min == 1);
-	recorded_use_free(&use);
 }
 
 TEST(a_page_of_another_zone_counts_for_it)

@@ -3,6 +3,7 @@
 #include "check.h"
 #include "toy.h"
 
+#include "model/memory.h"
 #include "tape/event_window.h"
 
 static struct window_event *arrive(struct event_window *s, int kind, uint16_t cpu, uint32_t frame)
@@ -17,10 +18,10 @@ static struct window_event *arrive(struct event_window *s, int kind, uint16_t cp
 TEST(each_cpu_has_its_own_order)
 {
 	struct event_window s = {0};
+	struct arrays arrays = {0};
 	struct window_event *a, *b, *c;
-	struct error err;
 
-	must(window_new(&s, 3, &err), &err);
+	window_new(&s, &arrays, 3);
 	a = arrive(&s, EVENT_KIND_ALLOC, 0, 1);
 	b = arrive(&s, EVENT_KIND_ALLOC, 1, 2);
 	c = arrive(&s, EVENT_KIND_FREE, 0, 3);
@@ -30,16 +31,16 @@ TEST(each_cpu_has_its_own_order)
 	check(window_coming(&s, 0) == c);
 	window_run(&s);
 	check(!window_coming(&s, 1));
-	window_free(&s);
+	arrays_free(&arrays);
 }
 
 TEST(the_next_event_of_a_page_is_found_past_other_pages)
 {
 	struct event_window s = {0};
+	struct arrays arrays = {0};
 	struct window_event *first, *second, *third;
-	struct error err;
 
-	must(window_new(&s, 1, &err), &err);
+	window_new(&s, &arrays, 1);
 	first = arrive(&s, EVENT_KIND_ALLOC, 0, 7);
 	/* More pages than the window has lists. */
 	for (uint32_t frame = 100; frame < 100 + WINDOW_AHEAD - 8; frame++)
@@ -51,16 +52,16 @@ TEST(the_next_event_of_a_page_is_found_past_other_pages)
 	check(window_find_frame(&s, second, 7) == third);
 	check(!window_find_frame(&s, third, 7));
 	check(!window_find_frame(&s, NULL, 8));
-	window_free(&s);
+	arrays_free(&arrays);
 }
 
 TEST(a_free_batched_takes_the_latest_free_of_its_page)
 {
 	struct event_window s = {0};
+	struct arrays arrays = {0};
 	struct window_event *old, *latest, *batched, *lone;
-	struct error err;
 
-	must(window_new(&s, 2, &err), &err);
+	window_new(&s, &arrays, 2);
 	old = arrive(&s, EVENT_KIND_FREE, 0, 7);
 	latest = arrive(&s, EVENT_KIND_FREE, 0, 7);
 	latest->order = 2;
@@ -69,32 +70,32 @@ TEST(a_free_batched_takes_the_latest_free_of_its_page)
 	check(batched->order == 2);
 	lone = arrive(&s, EVENT_KIND_FREE_BATCHED, 1, 7);
 	check(!lone->batched && !old->batched);
-	window_free(&s);
+	arrays_free(&arrays);
 }
 
 TEST(a_free_batched_may_come_as_late_as_the_window_looks)
 {
 	struct event_window s = {0};
+	struct arrays arrays = {0};
 	struct window_event *free, *batched;
-	struct error err;
 
-	must(window_new(&s, 1, &err), &err);
+	window_new(&s, &arrays, 1);
 	free = arrive(&s, EVENT_KIND_FREE, 0, 7);
 	for (uint32_t frame = 100; frame < 100 + WINDOW_AHEAD - 2; frame++)
 		arrive(&s, EVENT_KIND_ALLOC, 0, frame);
 	batched = arrive(&s, EVENT_KIND_FREE_BATCHED, 0, 7);
 	check(free->batched && batched->batched);
-	window_free(&s);
+	arrays_free(&arrays);
 }
 
 TEST(the_window_goes_around_its_ring)
 {
 	enum { ROUNDS = 3 };
 	struct event_window s = {0};
+	struct arrays arrays = {0};
 	bool found = true;
-	struct error err;
 
-	must(window_new(&s, 1, &err), &err);
+	window_new(&s, &arrays, 1);
 	for (uint32_t i = 0; i < ROUNDS * WINDOW_ROOM; i++) {
 		struct window_event *event = arrive(&s, EVENT_KIND_ALLOC, 0, i % 1000);
 
@@ -108,5 +109,5 @@ TEST(the_window_goes_around_its_ring)
 	}
 	check(found);
 	check(s.arrived - s.done == WINDOW_AHEAD);
-	window_free(&s);
+	arrays_free(&arrays);
 }

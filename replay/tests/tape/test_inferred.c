@@ -61,7 +61,6 @@ TEST(a_row_that_is_written_is_loaded_as_it_was)
 	row = inferred_next(&rows, 100);
 	check(row && same(row, &written[1]));
 	check(!inferred_next(&rows, 100));
-	inferred_free(&rows);
 	output_free(out);
 }
 
@@ -106,7 +105,6 @@ TEST(impossible_rows_are_refused_and_rows_before_the_start_skipped)
 	check(inferred_load(&rows, t.m, c, 1, 2, &err) == -EINVAL);
 	check_text(err.msg, "inferred: row of event 5: since event 6");
 	check(rows.nr == 1);
-	inferred_free(&rows);
 	batch_free(batch);
 }
 

@@ -62,7 +62,6 @@ TEST(the_next_event_of_a_freed_page_is_found)
 		check(next_event_of(&f, 3) == NEXT_IS_FREE);
 		check(next_event_of(&f, 4) == NEXT_NONE && next_event_of(&f, 8) == NEXT_NONE);
 		check(next_event_of(&f, 5) == NEXT_NONE && next_event_of(&f, 9) == NEXT_NONE);
-		next_events_free(&f);
 	}
 }
 
@@ -81,7 +80,6 @@ TEST(the_next_event_of_a_page_off_the_free_lists_is_found)
 	read_rows(&f, &toy, rows, 5, 5);
 	check(next_event_of(&f, 0) == NEXT_FROM_PCP && next_event_of(&f, 1) == NEXT_IS_FREE);
 	check(next_event_of(&f, 2) == NEXT_NONE && next_event_of(&f, 4) == NEXT_NONE);
-	next_events_free(&f);
 }
 
 TEST(a_batched_free_is_listed_at_its_second_event)
@@ -96,7 +94,6 @@ TEST(a_batched_free_is_listed_at_its_second_event)
 	TOY(toy, toy_new, "6.18", (struct toy_geometry){4, 5, "MM", 0});
 	read_rows(&f, &toy, rows, 3, 3);
 	check(next_event_of(&f, 0) == NEXT_NONE && next_event_of(&f, 1) == NEXT_FROM_PCP);
-	next_events_free(&f);
 }
 
 TEST(a_page_inside_a_larger_block_was_merged)
@@ -112,5 +109,4 @@ TEST(a_page_inside_a_larger_block_was_merged)
 	TOY(toy, toy_new, "6.18", (struct toy_geometry){4, 5, "MM", 0});
 	read_rows(&f, &toy, rows, 4, 4);
 	check(next_event_of(&f, 0) == NEXT_FROM_BUDDY);
-	next_events_free(&f);
 }

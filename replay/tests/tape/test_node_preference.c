@@ -6,6 +6,7 @@
 #include "check.h"
 #include "toy.h"
 
+#include "model/memory.h"
 #include "tape/node_preference.h"
 
 #include <errno.h>
@@ -43,7 +44,7 @@ static void world_new_under(struct world *w, const char *kernel, const char *pol
 	toy_new_machine_under(&w->t, kernel, policy, &machine, zones, nr_nodes);
 	for (uint32_t pfn = 0; pfn < (uint32_t)nr_nodes * ZONE_PAGES; pfn += 32)
 		toy_add_free(&w->t, pfn, 4, 'M');
-	must(node_preference_new(&w->node_preference, w->t.m, NULL), NULL);
+	node_preference_new(&w->node_preference, w->t.m);
 }
 
 static void world_new(struct world *w, int nr_nodes)
@@ -53,7 +54,6 @@ static void world_new(struct world *w, int nr_nodes)
 
 static void world_free(struct world *w)
 {
-	node_preference_free(&w->node_preference);
 	toy_free(&w->t);
 }
 
@@ -212,6 +212,7 @@ TEST(a_run_loads_the_threads_whose_requests_land_by_policy)
 	struct batch *batch = toy_rows(&preference_table, 3);
 	struct preference_columns *c = (struct preference_columns *)batch->slots;
 	struct error err = {""};
+	struct arrays arrays = {0};
 	uint64_t *landed = NULL;
 
 	check(!asks_where_it_lands(NULL, 5));
@@ -219,13 +220,13 @@ TEST(a_run_loads_the_threads_whose_requests_land_by_policy)
 		c->pid[i] = 5 + 64 * i;
 		c->preferred[i] = i == 1 ? PREFERENCE_PREFERRED_LANDED : PREFERENCE_PREFERRED_CPU;
 	}
-	must(node_preference_load(&landed, c, 3, &err), &err);
+	must(node_preference_load(&landed, &arrays, c, 3, &err), &err);
 	check(!asks_where_it_lands(landed, 5) && asks_where_it_lands(landed, 69));
 	check(!asks_where_it_lands(landed, 133) && !asks_where_it_lands(landed, -59));
 	check(!asks_where_it_lands(landed, PIDS_MOST + 69));
 	c->pid[2] = PIDS_MOST;
-	check(node_preference_load(&landed, c, 3, &err) == -EINVAL);
+	check(node_preference_load(&landed, &arrays, c, 3, &err) == -EINVAL);
 	check_text(err.msg, "preference: pid 4194304");
-	free(landed);
+	arrays_free(&arrays);
 	batch_free(batch);
 }

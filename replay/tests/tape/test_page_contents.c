@@ -35,7 +35,6 @@ TEST(pages_have_the_type_of_their_last_allocation)
 	page_contents_event(&c, toy.m, EVENT_KIND_ALLOC, 2, 1, MIGRATETYPE_MOVABLE);
 	check(block(&c, 0)->nr_live[MIGRATETYPE_UNMOVABLE] == 0);
 	check(block(&c, 0)->nr_live[MIGRATETYPE_MOVABLE] == 3);
-	page_contents_free(&c);
 }
 
 TEST(pages_used_since_before_the_start_are_old_until_their_free)
@@ -55,5 +54,4 @@ TEST(pages_used_since_before_the_start_are_old_until_their_free)
 	toy.m->blocks[1].migratetype = MIGRATETYPE_RECLAIMABLE;
 	page_contents_end(&c, toy.m);
 	check(block(&c, 1)->migratetype == MIGRATETYPE_RECLAIMABLE);
-	page_contents_free(&c);
 }

@@ -39,12 +39,6 @@ static struct preempted_frees *read_rows(struct next_events *f, const struct row
 }
 #define READ(f, rows) read_rows(f, rows, sizeof(rows) / sizeof((rows)[0]))
 
-static void done(struct next_events *f)
-{
-	next_events_free(f);
-	toy_free(&toy);
-}
-
 TEST(a_task_continues_at_its_next_event)
 {
 	/* Task 7 is the last to continue, but the first to free. */
@@ -62,7 +56,7 @@ TEST(a_task_continues_at_its_next_event)
 	check(!preempted_free_resumed(p, 2));
 	/* Task 8 emits no more events. */
 	check(!preempted_free_resumed(p, 4));
-	done(&f);
+	toy_free(&toy);
 }
 
 TEST(the_task_may_continue_on_another_cpu)
@@ -82,9 +76,9 @@ TEST(the_task_may_continue_on_another_cpu)
 	struct next_events f;
 
 	check(preempted_free_resumed(READ(&f, idle), 0) == 2);
-	done(&f);
+	toy_free(&toy);
 	check(preempted_free_resumed(READ(&f, busy), 0) == 3);
-	done(&f);
+	toy_free(&toy);
 }
 
 TEST(a_free_with_preemption_off_is_not_preempted)
@@ -101,7 +95,7 @@ TEST(a_free_with_preemption_off_is_not_preempted)
 		struct next_events f;
 
 		check(READ(&f, rows)->nr == 0);
-		done(&f);
+		toy_free(&toy);
 	}
 }
 
@@ -119,5 +113,5 @@ TEST(only_another_task_preempts)
 	struct next_events f;
 
 	check(READ(&f, rows)->nr == 0);
-	done(&f);
+	toy_free(&toy);
 }

@@ -307,7 +307,6 @@ TEST(a_kswapd_that_has_given_up_before_the_start_leaves_its_boosts)
 		m->record->boosted_nodes = 1;
 		reclaim_events_boosts(&a, m, t.ts);
 		check(m->zones[0].boost == (hopeless ? 512 : 0));
-		reclaim_events_free(&a);
 	}
 }
 

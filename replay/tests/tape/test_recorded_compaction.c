@@ -65,12 +65,9 @@ static void follow(struct run *run, const struct recorded_compaction_row *row)
 static void begin_on(struct run *run, const char *kernel, uint32_t gfp_flags, int pageblock_order,
 		     const char *blocks, int order)
 {
-	struct error err;
-
 	*run = (struct run){0};
 	toy_new(&run->toy, kernel, (struct toy_geometry){pageblock_order, 7, blocks, 0});
-	if (recorded_compactions_new(&run->c, run->toy.m, &err))
-		exit(1);
+	recorded_compactions_new(&run->c, run->toy.m);
 	follow(run, &(struct recorded_compaction_row){
 			    .kind = COMPACTION_KIND_TRY_TO_COMPACT_PAGES,
 			    .gfp_flags = gfp_flags,
@@ -91,7 +88,6 @@ static void begin(struct run *run, int pageblock_order, const char *blocks, int 
 
 static void end(struct run *run)
 {
-	recorded_compactions_free(&run->c);
 	toy_free(&run->toy);
 }
 
