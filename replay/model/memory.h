@@ -29,8 +29,7 @@ void arrays_free(struct arrays *arrays);
 
 /*
  * `array`: the address of the pointer to the first of `room` elements, of arrays_new() or NULL.
- * Make room for `nr` of them, and then for twice as many as before at least. `what` they are, for
- * the message. -ENOMEM.
+ * Make room for `nr` of them, and then for twice as many as before at least. -ENOMEM.
  */
 int grow(struct arrays *arrays, void *array, size_t *room, size_t nr, size_t bytes,
 	 struct error *err);
