@@ -7,7 +7,6 @@
  * Prints one JSON object. "late" counts sub-buffers that found no room; they are put in when there
  * is room.
  */
-#include "decode/formats.h"
 #include "record/plan.h"
 #include "record/recover.h"
 #include "ring/subbuf.h"

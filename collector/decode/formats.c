@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* Bytes. The formats of a recording are some 100 KB. */
 enum { MAX_FORMAT = 1 << 20, MAX_FILE = 16 << 20 };

@@ -19,7 +19,6 @@
 
 #include <event-parse.h>
 #include <stddef.h>
-#include <stdint.h>
 
 /* Write the formats of `nr` events, "system:event"; the file appears when it is complete. */
 int formats_write(const char *path, struct instance *instance, char *const *events, size_t nr,

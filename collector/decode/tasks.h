@@ -14,8 +14,6 @@
 #include "error.h"
 
 #include <event-parse.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct task {

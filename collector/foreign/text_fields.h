@@ -10,8 +10,6 @@
 #include "shapes.h"
 #include "text_line.h"
 
-#include <stdint.h>
-
 /* A name that stands for several gfp flags. */
 struct gfp_group {
 	const char *name;  /* "GFP_NOFS" */

@@ -6,7 +6,6 @@
  * as long, at most WARM_SHARE. All of the rest are faults: each process maps its share of the
  * budget, touches the first half of it in steps of a huge page, unmaps it, and begins again.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/mempolicy.h>
 #include <stdio.h>

@@ -4,7 +4,6 @@
  *
  * The files are made first; their making is the warm-up.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>

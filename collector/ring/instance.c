@@ -3,7 +3,6 @@
 
 #include "guard_start.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The copies of all passes, joined to one state of the lists. */
-#include "snapshot_blocks.h"
 #include "snapshot_precopy.h"
 
 #include <assert.h>

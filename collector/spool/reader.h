@@ -17,7 +17,6 @@
 #include "spool.h"
 #include "writer.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct reader;

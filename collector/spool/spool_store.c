@@ -3,7 +3,6 @@
  * The way from a spool's memory to its file.
  */
 #include "spool_internal.h"
-#include "ring/subbuf.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,6 @@
 
 #include "model/buddy.h"
 #include "model/force_state.h"
-#include "serve_internal.h"
 #include "model/zone.h"
 #include "model/zonelist.h"
 

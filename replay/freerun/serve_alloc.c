@@ -3,7 +3,6 @@
 #include "serve_internal.h"
 
 #include "compact_for_record.h"
-#include "model/scan_effects.h"
 #include "model/zone.h"
 #include "tape/node_preference.h"
 

@@ -2,7 +2,6 @@
 /* The migratetypes of pageblocks at the start, as far as events show them. */
 #include "hindsight_run.h"
 
-#include "model/buddy.h"
 #include "model/force_state.h"
 
 typedef int64_t areas[NR_PAGE_ORDERS][NR_MIGRATETYPE];

@@ -6,7 +6,6 @@
 #include "model/memory.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 static uint32_t pcp_number(const struct hindsight *h, const struct seen *s, int cpu)
 {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fragmentation.h"
 
-#include "kernel.h"
-#include "pcp.h"
 #include "watermark.h"
 
 int64_t fragmentation_index(const struct model *m, const struct zone *zone, int order)

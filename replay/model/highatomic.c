@@ -2,7 +2,6 @@
 #include "highatomic.h"
 
 #include "buddy.h"
-#include "fallback.h"
 
 enum { HIGHATOMIC_SHARE = 100 }; /* the reserve is at most 1/100 of a zone */
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy_stack.h"
 
-#include "zone.h"
 #include "zonelist.h"
 
 #include <errno.h>

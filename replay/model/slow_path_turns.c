@@ -6,7 +6,6 @@
 #include "pcp.h"
 #include "reclaim_ops.h"
 #include "watermark.h"
-#include "zonelist.h"
 
 enum {
 	MAX_RETRIES = 16, /* MAX_RECLAIM_RETRIES, MAX_COMPACT_RETRIES */

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "watermark.h"
 
-#include "policy_stack.h"
-
 int64_t boost_limit(const struct model *m, const struct zone *zone, int64_t factor)
 {
 	int64_t block = 1ll << m->pageblock_order, high = zone->wmark[WMARK_HIGH];

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "zone.h"
 
-#include "buddy.h"
 #include "pcp.h"
 #include "policy_stack.h"
 #include "reclaim_ops.h"

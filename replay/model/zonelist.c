@@ -4,7 +4,6 @@
 #include "memory.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 static int distance(const uint8_t *distances, const struct model *m, int from, int to)
 {

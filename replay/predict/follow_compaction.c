@@ -4,7 +4,6 @@
  */
 #include "predict.h"
 
-#include "model/buddy.h"
 #include "model/force_state.h"
 
 static void mark_isolated(struct model *m, const struct compactor *task, frame_nr frame)

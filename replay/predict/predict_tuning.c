@@ -4,8 +4,6 @@
 
 #include "model/min_max.h"
 
-#include "model/buddy.h"
-
 enum { FACTOR_MOST = 16 }; /* more batches than any list holds */
 
 /* Parameters that may differ from the model when a free overflows its PCP, or fails to. */

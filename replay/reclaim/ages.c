@@ -5,7 +5,6 @@
 #include "model/memory.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 int ages_load(struct ages *ages, struct arrays *arrays, const struct reclaimable_columns *columns,
 	      size_t rows, struct error *err)

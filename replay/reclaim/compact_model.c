@@ -8,8 +8,6 @@
 #include "model/memory.h"
 #include "model/zone.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 void compaction_new(struct compaction *c, struct model *m, struct reclaim_supply *supply)

@@ -4,7 +4,6 @@
 #include "node.h"
 #include "model/fragmentation.h"
 #include "model/pcp.h"
-#include "model/watermark.h"
 #include "model/zone.h"
 
 #define CHECK_NS 500000000ull /* HPAGE_FRAG_CHECK_INTERVAL_MSEC */

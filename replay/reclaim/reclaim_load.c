@@ -5,7 +5,6 @@
 #include "model/memory.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Sums over a run fit in 64 bits. */

@@ -10,7 +10,6 @@
 #include "model/zonelist.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 enum { CLUSTER = 32 /* SWAP_CLUSTER_MAX */ };
 enum { STALL_BOOST = 1 + 6 };  /* pageblocks that the policy stall boosts at once */

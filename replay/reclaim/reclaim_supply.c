@@ -7,7 +7,6 @@
 #include "model/zone.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 enum {
 	NO_ROW = UINT32_MAX,

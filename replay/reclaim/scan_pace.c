@@ -4,7 +4,6 @@
 #include "model/memory.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 enum { CLUSTER = 32 /* SWAP_CLUSTER_MAX */, REPEATED = 16 /* the last scans of the record */ };
 #define UNPLACED   SIZE_MAX

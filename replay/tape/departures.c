@@ -5,7 +5,6 @@
 #include "model/memory.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 enum {
 	TASK_BITS = 16,

@@ -4,8 +4,6 @@
 #include "model/memory.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
 
 enum { HASH_BITS = 15 };
 

@@ -3,7 +3,6 @@
 
 #include "model/flips.h"
 #include "model/memory.h"
-#include "model/zone.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -8,7 +8,6 @@
 #include "snapshot.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 int load_model(struct load *s, struct error *err)

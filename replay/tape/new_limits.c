@@ -8,7 +8,6 @@
 #include "model/watermark.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define VALUE_MOST (1ll << 52) /* pages of a 64-bit physical address space */

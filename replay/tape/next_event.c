@@ -3,9 +3,6 @@
 
 #include "model/memory.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 int next_events_new(struct next_events *f, const struct model *m, uint64_t nr_rows,
 		    struct error *err)
 {

@@ -6,7 +6,6 @@
 #include "model/zonelist_scan.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 enum { SUSPECT_SHARE = 50 }; /* at least one request in this many is directed elsewhere */
 #define GFP_LOW_ZONE (GFP_DMA | GFP_DMA32)

@@ -5,10 +5,8 @@
 #include "model/owed.h"
 #include "model/vmstat_diff.h"
 #include "model/watermark.h"
-#include "model/zone.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 /* Before it sleeps, kswapd naps so long (HZ / 10 in kswapd_try_to_sleep); then it can be woken. */
 #define NAP_NS        100000000ull

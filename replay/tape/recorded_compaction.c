@@ -7,7 +7,6 @@
 #include "model/zone.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 /* enum compact_result, 4.20 to 6.18 */
 enum { COMPACT_NO_SUITABLE_PAGE = 3, COMPACT_CONTINUE = 4 };

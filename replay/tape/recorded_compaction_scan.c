@@ -4,7 +4,6 @@
 
 #include "model/buddy.h"
 #include "model/force_state.h"
-#include "model/zone.h"
 
 enum {
 	CLUSTER = 32,     /* COMPACT_CLUSTER_MAX */

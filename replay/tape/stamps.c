@@ -5,7 +5,6 @@
 #include "model/zone.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 /* The number of a zone, or -1. */
 static int find_zone(const struct model *m, int node, int type)

@@ -2,8 +2,6 @@
 /* Pages that left a PCP list without an event, or before it. */
 #include "whereabouts.h"
 
-#include "model/buddy.h"
-
 uint64_t taken_since(const struct whereabouts *where, const struct window_event *alloc)
 {
 	const struct departure *d =
