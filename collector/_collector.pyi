@@ -99,9 +99,6 @@ class Found(NamedTuple):
     sample_period: int | None  # ... of so many; None: the number varies
     unknown_flag: str | None  # a name in gfp flags that is none
 
-def perfetto_events() -> dict[tuple[int, str], dict[int, str]]:
-    """The events of Perfetto that are read by number, (number, name), with fields by number."""
-
 class ForeignReader(Source):
     """The trace file of another tool; its content decides the format.
 

@@ -47,8 +47,7 @@ static int map(struct foreign *f, struct error *err)
 /* A row of fields 1 that are messages: the packets of a Perfetto trace. */
 static bool is_perfetto(const struct foreign *f)
 {
-	const uint8_t *data = (const uint8_t *)f->data;
-	struct span trace = {data, data + f->size, false};
+	struct span trace = foreign_span(f);
 	struct pb_field field;
 	int packets = 0;
 

@@ -105,8 +105,7 @@ extern const struct reader text_reader, perf_reader, perfetto_reader;
 int foreign_see_cpu(struct foreign *f, int64_t cpu, struct error *err);
 
 /* The last name of a thread counts. -ENOMEM. */
-int foreign_see_comm(struct foreign *f, int64_t pid, const char *comm, size_t length,
-		     struct error *err);
+int foreign_see_comm(struct foreign *f, int64_t pid, struct words comm, struct error *err);
 
 /*
  * An event of the first pass, which begins at `begin`, before `end`. It continues the last part, or
@@ -137,8 +136,20 @@ void foreign_lose(struct foreign *f, int64_t cpu, uint64_t events);
 /* At the end: a gap of what is waiting, and one of what only the kernel counted. */
 int foreign_lose_untimed(struct foreign *f, size_t ring, struct error *err);
 
-/* First pass: read what was decompressed into `file` instead, from its start. */
-int foreign_remap(struct foreign *f, FILE *file, struct error *err);
+/*
+ * First pass: read what `inflate` decompresses from `packed` instead of the file, from its start.
+ * -EBADMSG, and the errors of inflate.
+ */
+typedef int inflate_fn(FILE *to, struct span packed, struct error *err);
+int foreign_unpack(struct foreign *f, inflate_fn *inflate, struct span packed, struct error *err);
+
+/* The file as a span. */
+static inline struct span foreign_span(const struct foreign *f)
+{
+	const uint8_t *data = (const uint8_t *)f->data;
+
+	return (struct span){data, data + f->size, false};
+}
 
 /* What was lost before `to_ts` on a ring becomes a gap, if anything was. */
 int foreign_lose_now(struct foreign *f, size_t ring, uint64_t to_ts, struct error *err);

@@ -12,21 +12,6 @@ Found = namedtuple(
 )
 
 
-def perfetto_events():
-    cdef int number, field, i = 0
-    cdef const char *name = perfetto_event_name(i, &number)
-    cdef dict events = {}
-    while name:
-        field = 0
-        fields = events.setdefault((number, text(name)), {})
-        while (name := perfetto_event_field(i, field, &number)):
-            fields[number] = text(name)
-            field += 1
-        i += 1
-        name = perfetto_event_name(i, &number)
-    return events
-
-
 cdef class ForeignReader(Source):
     cdef foreign *foreign
 

@@ -79,12 +79,12 @@ static int grow_comms(struct foreign *f, struct error *err)
 	return 0;
 }
 
-int foreign_see_comm(struct foreign *f, int64_t pid, const char *comm, size_t length,
-		     struct error *err)
+int foreign_see_comm(struct foreign *f, int64_t pid, struct words comm, struct error *err)
 {
 	struct comm *slot;
+	size_t length = comm.length;
 
-	if (pid <= 0 || pid >= MAX_COMMS || !length || (length == 5 && !memcmp(comm, "<...>", 5)))
+	if (pid <= 0 || pid >= MAX_COMMS || !length || words_are(comm, "<...>"))
 		return 0;
 	if (2 * (f->nr_comms + 1) > f->comm_slots) {
 		int ret = grow_comms(f, err);
@@ -96,7 +96,7 @@ int foreign_see_comm(struct foreign *f, int64_t pid, const char *comm, size_t le
 	length = length < sizeof(slot->comm) ? length : sizeof(slot->comm) - 1;
 	f->nr_comms += !slot->pid;
 	slot->pid = (int32_t)pid;
-	memcpy(slot->comm, comm, length);
+	memcpy(slot->comm, comm.text, length);
 	slot->comm[length] = '\0';
 	return 0;
 }
@@ -155,7 +155,7 @@ void foreign_lose(struct foreign *f, int64_t cpu, uint64_t events)
 		*waiting += events;
 }
 
-int foreign_remap(struct foreign *f, FILE *file, struct error *err)
+static int remap(struct foreign *f, FILE *file, struct error *err)
 {
 	off_t size = ftello(file);
 	void *data = MAP_FAILED;
@@ -173,4 +173,20 @@ int foreign_remap(struct foreign *f, FILE *file, struct error *err)
 	f->nr_parts = 0;
 	f->bad = 0;
 	return 0;
+}
+
+int foreign_unpack(struct foreign *f, inflate_fn *inflate, struct span packed, struct error *err)
+{
+	FILE *file = tmpfile();
+	struct error why;
+	int ret;
+
+	if (!file)
+		return fail(err, errno, "%s: no temporary file: %s", f->path, strerror(errno));
+	ret = inflate(file, packed, &why);
+	if (ret)
+		fail(err, -ret, "%s: %s", f->path, why.msg);
+	ret = ret ?: remap(f, file, err);
+	fclose(file);
+	return ret;
 }

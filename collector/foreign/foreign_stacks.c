@@ -25,58 +25,21 @@ struct stack_names {
 	char *lines[MAX_NAMES]; /* "name" or "name\t[module]" */
 };
 
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t';
-}
-
-static bool read_hex(const char **text, const char *end, uint64_t *value)
-{
-	const char *at = *text;
-
-	*value = 0;
-	for (; at < end; at++) {
-		char c = *at;
-		int digit = c >= '0' && c <= '9'   ? c - '0'
-			    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-						   : -1;
-
-		if (digit < 0)
-			break;
-		if (*value >> 60)
-			return false;
-		*value = *value << 4 | (uint64_t)digit;
-	}
-	if (at == *text)
-		return false;
-	*text = at;
-	return true;
-}
-
-static const char *skip_blanks(const char *at, const char *end)
-{
-	while (at < end && is_blank(*at))
-		at++;
-	return at;
-}
-
 /* "name", "name+0x12" or "name+0x12/0x30". */
 static const char *read_function(struct text_frame *frame, const char *at, const char *end)
 {
 	const char *begin = at, *plus;
 
-	while (at < end && !is_blank(*at))
-		at++;
+	at = skip_word(at, end);
 	plus = memchr(begin, '+', (size_t)(at - begin));
-	frame->name = (struct words){begin, (size_t)((plus ?: at) - begin)};
+	frame->name = words_between(begin, plus ?: at);
 	if (plus && at - plus > 3 && plus[1] == '0' && plus[2] == 'x') {
 		plus += 3;
 		read_hex(&plus, at, &frame->offset);
 	}
-	if (frame->name.length == strlen("[unknown]") &&
-	    !memcmp(frame->name.text, "[unknown]", frame->name.length))
+	if (words_are(frame->name, "[unknown]"))
 		frame->name.length = 0;
-	return skip_blanks(at, end);
+	return skip_spaces(at, end);
 }
 
 /* "[module]" or "([module])"; that of the kernel itself is none. */
@@ -86,9 +49,8 @@ static void read_module(struct text_frame *frame, const char *at, const char *en
 
 	at += at < end && *at == '(';
 	close = at < end && *at == '[' ? memchr(at, ']', (size_t)(end - at)) : NULL;
-	if (!close || (close - at > 6 && !memcmp(at, "[kernel", 7)))
-		return;
-	frame->module = (struct words){at + 1, (size_t)(close - at - 1)};
+	if (close && !words_begin(words_between(at, close), "[kernel"))
+		frame->module = words_between(at + 1, close);
 }
 
 bool text_frame_read(struct text_frame *frame, const char *at, const char *end)
@@ -98,18 +60,18 @@ bool text_frame_read(struct text_frame *frame, const char *at, const char *end)
 	*frame = (struct text_frame){0};
 	if (end > at && end[-1] == '\r')
 		end--;
-	at = skip_blanks(at, end);
-	if (end - at > 3 && !memcmp(at, "=> ", 3)) {
-		at = read_function(frame, skip_blanks(at + 3, end), end);
+	at = skip_spaces(at, end);
+	if (end - at > 3 && words_begin(words_between(at, end), "=> ")) {
+		at = read_function(frame, skip_spaces(at + 3, end), end);
 		if (!frame->name.length || *frame->name.text == '<')
 			return false; /* of a program */
 		read_module(frame, at, end);
 		return true;
 	}
-	if (at == begin || !read_hex(&at, end, &frame->address) || at == end || !is_blank(*at) ||
+	if (at == begin || !read_hex(&at, end, &frame->address) || at == end || !is_space(*at) ||
 	    !(frame->address >> 63))
 		return false;
-	at = read_function(frame, skip_blanks(at, end), end);
+	at = read_function(frame, skip_spaces(at, end), end);
 	read_module(frame, at, end);
 	return true;
 }
@@ -125,11 +87,9 @@ void stack_names_free(struct stack_names *names)
 
 static uint32_t *slot_of(struct stack_names *names, const char *line)
 {
-	uint32_t h = 2166136261u; /* FNV-1a */
+	uint32_t h = words_hash(words_of(line)) % SLOTS;
 
-	for (const char *c = line; *c; c++)
-		h = (h ^ (uint8_t)*c) * 16777619u;
-	for (h %= SLOTS; names->slots[h]; h = (h + 1) % SLOTS)
+	for (; names->slots[h]; h = (h + 1) % SLOTS)
 		if (!strcmp(names->lines[names->slots[h] - 1], line))
 			break;
 	return &names->slots[h];

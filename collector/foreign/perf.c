@@ -28,13 +28,11 @@ struct sample {
 	struct span raw;   /* empty: it has none */
 };
 
-static const struct {
-	uint64_t bit;
-	int size;
-} before_read[] = {
-	{PERF_SAMPLE_IDENTIFIER, 8}, {PERF_SAMPLE_IP, 8},   {PERF_SAMPLE_TID, 8},
-	{PERF_SAMPLE_TIME, 8},       {PERF_SAMPLE_ADDR, 8}, {PERF_SAMPLE_ID, 8},
-	{PERF_SAMPLE_STREAM_ID, 8},  {PERF_SAMPLE_CPU, 8},  {PERF_SAMPLE_PERIOD, 8},
+/* The parts of a sample of 8 bytes each, before those of other sizes. */
+static const uint64_t before_read[] = {
+	PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP,   PERF_SAMPLE_TID,
+	PERF_SAMPLE_TIME,       PERF_SAMPLE_ADDR, PERF_SAMPLE_ID,
+	PERF_SAMPLE_STREAM_ID,  PERF_SAMPLE_CPU,  PERF_SAMPLE_PERIOD,
 };
 
 /* Offset of the id in samples of this attribute, or -1. */
@@ -46,8 +44,8 @@ static int id_offset(const struct perf_attr *attr)
 		return 0;
 	if (!(attr->sample_type & PERF_SAMPLE_ID))
 		return -1;
-	for (int i = 0; before_read[i].bit != PERF_SAMPLE_ID; i++)
-		at += attr->sample_type & before_read[i].bit ? before_read[i].size : 0;
+	for (int i = 0; before_read[i] != PERF_SAMPLE_ID; i++)
+		at += attr->sample_type & before_read[i] ? 8 : 0;
 	return at;
 }
 
@@ -105,14 +103,14 @@ static bool read_sample(const struct perf_attr *attr, struct span s, struct samp
 	for (size_t i = 0; i < sizeof(before_read) / sizeof(before_read[0]); i++) {
 		uint64_t value;
 
-		if (!(type & before_read[i].bit))
+		if (!(type & before_read[i]))
 			continue;
-		value = span_number(&s, before_read[i].size);
-		if (before_read[i].bit == PERF_SAMPLE_TID)
+		value = span_number(&s, 8);
+		if (before_read[i] == PERF_SAMPLE_TID)
 			sample->pid = (int32_t)(value >> 32);
-		else if (before_read[i].bit == PERF_SAMPLE_TIME)
+		else if (before_read[i] == PERF_SAMPLE_TIME)
 			sample->ts = value;
-		else if (before_read[i].bit == PERF_SAMPLE_CPU)
+		else if (before_read[i] == PERF_SAMPLE_CPU)
 			sample->cpu = (uint32_t)value;
 	}
 	if (type & PERF_SAMPLE_READ)
@@ -182,8 +180,7 @@ static int see_comm(struct foreign *f, struct span body, struct error *err)
 	tid = span_number(&body, 4);
 	if (body.bad)
 		return 0;
-	return foreign_see_comm(f, (int64_t)tid, (const char *)body.at,
-				strnlen((const char *)body.at, span_left(&body)), err);
+	return foreign_see_comm(f, (int64_t)tid, span_words(body), err);
 }
 
 static int see_sample(struct foreign *f, const uint8_t *begin, struct span body, struct error *err)
@@ -215,10 +212,9 @@ static int see_sample(struct foreign *f, const uint8_t *begin, struct span body,
 					    (int)sample.cpu, sample.ts, err);
 }
 
-static int see_tracing_comm(void *self, int64_t pid, const char *comm, size_t length,
-			    struct error *err)
+static int see_tracing_comm(void *self, int64_t pid, struct words comm, struct error *err)
 {
-	return foreign_see_comm(self, pid, comm, length, err);
+	return foreign_see_comm(self, pid, comm, err);
 }
 
 enum { UNPACK = 1 }; /* the records are compressed */
@@ -260,21 +256,11 @@ static int see_all(struct foreign *f, struct error *err)
 static int unpack(struct foreign *f, struct error *err)
 {
 	struct perf *p = f->own;
-	FILE *file = tmpfile();
-	struct error why;
-	int ret;
+	int ret = foreign_unpack(f, perf_inflate, p->file.records, err);
 
-	if (!file)
-		return fail(err, errno, "%s: no temporary file: %s", f->path, strerror(errno));
-	ret = perf_inflate(file, p->file.records, &why);
-	if (ret)
-		fail(err, -ret, "%s: %s", f->path, why.msg);
-	ret = ret ?: foreign_remap(f, file, err);
-	fclose(file);
 	if (ret)
 		return ret;
-	p->file.records =
-		(struct span){(const uint8_t *)f->data, (const uint8_t *)f->data + f->size, false};
+	p->file.records = foreign_span(f);
 	p->unplaced = 0;
 	return see_all(f, err);
 }
@@ -319,14 +305,12 @@ static void set_facts(struct foreign *f)
 
 static int survey(struct foreign *f, struct error *err)
 {
-	const uint8_t *data = (const uint8_t *)f->data;
-	struct span file = {data, data + f->size, false};
 	struct perf *p = f->own = calloc(1, sizeof(*p));
 	int ret;
 
 	if (!p)
 		return fail(err, ENOMEM, "no memory for a perf.data");
-	ret = perf_file_open(&p->file, f->path, file, err);
+	ret = perf_file_open(&p->file, f->path, foreign_span(f), err);
 	ret = ret ?: perf_file_comms(&p->file, see_tracing_comm, f, err);
 	ret = ret ?: see_all(f, err);
 	if (ret == UNPACK)

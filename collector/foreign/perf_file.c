@@ -142,31 +142,20 @@ static void set_clock(struct perf_file *p, struct span s)
 
 static void see_feature(struct perf_file *p, int feature, struct span s)
 {
-	switch (feature) {
-	case FEATURE_TRACING_DATA:
+	if (feature == FEATURE_TRACING_DATA)
 		p->tracing_data = s;
-		break;
-	case FEATURE_HOSTNAME:
+	else if (feature == FEATURE_HOSTNAME)
 		set_text(&p->host, s);
-		break;
-	case FEATURE_OSRELEASE:
+	else if (feature == FEATURE_OSRELEASE)
 		set_text(&p->kernel, s);
-		break;
-	case FEATURE_ARCH:
+	else if (feature == FEATURE_ARCH)
 		set_text(&p->arch, s);
-		break;
-	case FEATURE_NRCPUS:
+	else if (feature == FEATURE_NRCPUS)
 		p->cpus = (uint32_t)span_number(&s, 4);
-		break;
-	case FEATURE_CMDLINE:
+	else if (feature == FEATURE_CMDLINE)
 		set_command(p, s);
-		break;
-	case FEATURE_CLOCK_DATA:
+	else if (feature == FEATURE_CLOCK_DATA)
 		set_clock(p, s);
-		break;
-	default:
-		break;
-	}
 }
 
 /* Sections of features stand behind the records, in the order of their bits. */
@@ -460,7 +449,7 @@ int perf_file_comms(struct perf_file *p, perf_comm_fn *fn, void *self, struct er
 
 		newline = memchr(at, '\n', (size_t)(end - at)) ?: end;
 		if (space && space < newline)
-			ret = fn(self, atoi(at), space + 1, (size_t)(newline - space - 1), err);
+			ret = fn(self, atoi(at), words_between(space + 1, newline), err);
 	}
 	return ret;
 }

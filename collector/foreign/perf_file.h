@@ -8,6 +8,7 @@
 
 #include "error.h"
 #include "span.h"
+#include "words.h"
 
 #include <event-parse.h>
 #include <stddef.h>
@@ -97,6 +98,5 @@ const struct perf_id *perf_file_id(const struct perf_file *p, uint64_t id);
 int perf_file_formats(const struct perf_file *p, struct tep_handle *tep, struct error *err);
 
 /* Each "pid comm" that the tracing data has. */
-typedef int perf_comm_fn(void *self, int64_t pid, const char *comm, size_t length,
-			 struct error *err);
+typedef int perf_comm_fn(void *self, int64_t pid, struct words comm, struct error *err);
 int perf_file_comms(struct perf_file *p, perf_comm_fn *fn, void *self, struct error *err);

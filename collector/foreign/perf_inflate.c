@@ -73,8 +73,6 @@ int perf_inflate(FILE *to, struct span records, struct error *err)
 
 int perf_inflate(FILE *to, struct span records, struct error *err)
 {
-	(void)to;
-	(void)records;
 	return fail(err, EOPNOTSUPP,
 		    "compressed by perf record -z, and this pagetape has no libzstd:"
 		    " import the text that perf script prints");

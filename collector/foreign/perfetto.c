@@ -78,20 +78,9 @@ static bool next_packet(struct span *trace, struct span *packet)
 /* The bundle of a packet, and its CPU; false: the packet has none. */
 static bool find_bundle(struct span packet, struct span *bundle, uint64_t *cpu)
 {
-	struct pb_field field;
-	bool found = false;
-
-	while (pb_next(&packet, &field)) {
-		if (field.number == PACKET_FTRACE_EVENTS && field.is_bytes) {
-			*bundle = field.bytes;
-			found = true;
-		}
-	}
-	*cpu = 0;
-	for (struct span rest = found ? *bundle : packet; found && pb_next(&rest, &field);)
-		if (field.number == BUNDLE_CPU && !field.is_bytes)
-			*cpu = field.value;
-	return found && *cpu < DECODER_CPUS;
+	*bundle = pb_bytes(packet, PACKET_FTRACE_EVENTS);
+	*cpu = pb_value(*bundle, BUNDLE_CPU);
+	return bundle->at && *cpu < DECODER_CPUS;
 }
 
 /* The names of the threads in a sched_switch: prev_comm, prev_pid, next_comm, next_pid. */
@@ -100,21 +89,11 @@ static int see_switch(struct foreign *f, struct span event, struct error *err)
 	static const struct {
 		uint32_t comm, pid;
 	} sides[] = {{1, 2}, {5, 6}};
-	struct pb_field field;
 	int ret = 0;
 
-	for (int side = 0; side < 2 && !ret; side++) {
-		struct span comm = {0};
-		int64_t pid = 0;
-
-		for (struct span rest = event; pb_next(&rest, &field);) {
-			if (field.number == sides[side].comm && field.is_bytes)
-				comm = field.bytes;
-			else if (field.number == sides[side].pid)
-				pid = (int32_t)field.value;
-		}
-		ret = foreign_see_comm(f, pid, (const char *)comm.at, span_left(&comm), err);
-	}
+	for (int side = 0; side < 2 && !ret; side++)
+		ret = foreign_see_comm(f, (int32_t)pb_value(event, sides[side].pid),
+				       span_words(pb_bytes(event, sides[side].comm)), err);
 	return ret;
 }
 
@@ -198,7 +177,7 @@ static int see_processes(struct foreign *f, struct span tree, struct error *err)
 			name.at = slash ? slash + 1 : name.at;
 		}
 		if (name.at)
-			ret = foreign_see_comm(f, id, (const char *)name.at, span_left(&name), err);
+			ret = foreign_see_comm(f, id, span_words(name), err);
 	}
 	return ret;
 }
@@ -209,12 +188,9 @@ static int see_stats(struct foreign *f, struct span stats, struct error *err)
 	enum { PHASE = 1, CPU_STATS = 2, START = 1, CPU = 1, OVERRUN = 3, COMMIT = 4, DROPPED = 8 };
 	struct perfetto *p = f->own;
 	struct pb_field field, inner;
-	uint64_t phase = 0;
+	uint64_t phase = pb_value(stats, PHASE);
 	int ret = 0;
 
-	for (struct span rest = stats; pb_next(&rest, &field);)
-		if (field.number == PHASE && !field.is_bytes)
-			phase = field.value;
 	p->has_end |= phase != START;
 	while (!ret && pb_next(&stats, &field)) {
 		uint64_t cpu = 0, lost = 0;
@@ -286,19 +262,16 @@ static void see_clocks(struct perfetto *p, struct span snapshot)
 {
 	enum { READING = 1, CLOCK = 1, TIME = 2 };
 	uint64_t found[CLOCKS] = {0};
-	struct pb_field field, inner;
+	struct pb_field field;
 
 	while (pb_next(&snapshot, &field)) {
-		uint64_t clock = 0, time = 0;
+		uint64_t clock;
 
 		if (field.number != READING || !field.is_bytes)
 			continue;
-		while (pb_next(&field.bytes, &inner)) {
-			clock = inner.number == CLOCK ? inner.value : clock;
-			time = inner.number == TIME ? inner.value : time;
-		}
+		clock = pb_value(field.bytes, CLOCK);
 		if (clock < CLOCKS)
-			found[clock] = time;
+			found[clock] = pb_value(field.bytes, TIME);
 	}
 	if (found[CLOCK_WALL] && !p->clocks[CLOCK_WALL])
 		memcpy(p->clocks, found, sizeof(found));
@@ -347,8 +320,8 @@ static int see_packet(struct foreign *f, struct span packet, uint64_t begin, uin
 
 static int see_all(struct foreign *f, struct error *err)
 {
-	const uint8_t *data = (const uint8_t *)f->data, *begin = data;
-	struct span trace = {data, data + f->size, false}, packet;
+	struct span trace = foreign_span(f), packet;
+	const uint8_t *data = trace.at, *begin = data;
 	int ret = 0;
 
 	for (; !ret && next_packet(&trace, &packet); begin = trace.at)
@@ -356,24 +329,6 @@ static int see_all(struct foreign *f, struct error *err)
 				 err);
 	f->bad += trace.bad;
 	return ret;
-}
-
-static int unpack(struct foreign *f, struct error *err)
-{
-	const uint8_t *data = (const uint8_t *)f->data;
-	struct span trace = {data, data + f->size, false};
-	FILE *file = tmpfile();
-	struct error why;
-	int ret;
-
-	if (!file)
-		return fail(err, errno, "%s: no temporary file: %s", f->path, strerror(errno));
-	ret = perfetto_inflate(file, trace, &why);
-	if (ret)
-		fail(err, -ret, "%s: %s", f->path, why.msg);
-	ret = ret ?: foreign_remap(f, file, err);
-	fclose(file);
-	return ret ?: see_all(f, err);
 }
 
 static int survey(struct foreign *f, struct error *err)
@@ -388,7 +343,7 @@ static int survey(struct foreign *f, struct error *err)
 	ret = ret ?: perfetto_events_new(&p->events, f->shapes, err);
 	ret = ret ?: see_all(f, err);
 	if (ret == UNPACK)
-		ret = unpack(f, err);
+		ret = foreign_unpack(f, perfetto_inflate, foreign_span(f), err) ?: see_all(f, err);
 	if (ret)
 		return ret < 0 ? ret : fail(err, EBADMSG, "%s: damaged: compressed twice", f->path);
 	if (!f->nr_parts)

@@ -24,71 +24,42 @@ struct name {
 	const char *name;
 };
 
+/* Fields that several messages have. */
+#define SCANNED_ZONE                                                                               \
+	{1, "zone_start"}, {2, "migrate_pfn"}, {3, "free_pfn"}, {4, "zone_end"}, {5, "sync"}
+#define SCANNED_PAGES {1, "start_pfn"}, {2, "end_pfn"}, {3, "nr_scanned"}, {4, "nr_taken"}
+#define WOKEN         {1, "nid"}, {2, "order"}, {3, "classzone_idx"}, {4, "highest_zoneidx"}
+#define DEFERRED                                                                                   \
+	{1, "nid"}, {2, "idx"}, {3, "order"}, {4, "considered"}, {5, "defer_shift"},               \
+		{6, "order_failed"}
+
 /* The messages of the events that have a table, with the fields that fill columns. */
 static const struct typed {
 	int number;
 	const char *name;
-	struct name fields[8];
+	struct name fields[8]; /* ends with .name NULL */
 } typed[] = {
 	{46, "mm_vmscan_direct_reclaim_begin", {{1, "order"}, {3, "gfp_flags"}}},
 	{47, "mm_vmscan_direct_reclaim_end", {{1, "nr_reclaimed"}}},
 	{48, "mm_vmscan_kswapd_wake", {{1, "nid"}, {2, "order"}, {3, "zid"}}},
 	{49, "mm_vmscan_kswapd_sleep", {{1, "nid"}}},
 	{58, "workqueue_execute_start", {{2, "function"}}},
-	{99,
-	 "mm_compaction_begin",
-	 {{1, "zone_start"}, {2, "migrate_pfn"}, {3, "free_pfn"}, {4, "zone_end"}, {5, "sync"}}},
-	{100,
-	 "mm_compaction_defer_compaction",
-	 {{1, "nid"},
-	  {2, "idx"},
-	  {3, "order"},
-	  {4, "considered"},
-	  {5, "defer_shift"},
-	  {6, "order_failed"}}},
-	{101,
-	 "mm_compaction_deferred",
-	 {{1, "nid"},
-	  {2, "idx"},
-	  {3, "order"},
-	  {4, "considered"},
-	  {5, "defer_shift"},
-	  {6, "order_failed"}}},
-	{102,
-	 "mm_compaction_defer_reset",
-	 {{1, "nid"},
-	  {2, "idx"},
-	  {3, "order"},
-	  {4, "considered"},
-	  {5, "defer_shift"},
-	  {6, "order_failed"}}},
-	{103,
-	 "mm_compaction_end",
-	 {{1, "zone_start"},
-	  {2, "migrate_pfn"},
-	  {3, "free_pfn"},
-	  {4, "zone_end"},
-	  {5, "sync"},
-	  {6, "status"}}},
+	{99, "mm_compaction_begin", {SCANNED_ZONE}},
+	{100, "mm_compaction_defer_compaction", {DEFERRED}},
+	{101, "mm_compaction_deferred", {DEFERRED}},
+	{102, "mm_compaction_defer_reset", {DEFERRED}},
+	{103, "mm_compaction_end", {SCANNED_ZONE, {6, "status"}}},
 	{104, "mm_compaction_finished", {{1, "nid"}, {2, "idx"}, {3, "order"}, {4, "ret"}}},
-	{105,
-	 "mm_compaction_isolate_freepages",
-	 {{1, "start_pfn"}, {2, "end_pfn"}, {3, "nr_scanned"}, {4, "nr_taken"}}},
-	{106,
-	 "mm_compaction_isolate_migratepages",
-	 {{1, "start_pfn"}, {2, "end_pfn"}, {3, "nr_scanned"}, {4, "nr_taken"}}},
+	{105, "mm_compaction_isolate_freepages", {SCANNED_PAGES}},
+	{106, "mm_compaction_isolate_migratepages", {SCANNED_PAGES}},
 	{107, "mm_compaction_kcompactd_sleep", {{1, "nid"}}},
-	{108,
-	 "mm_compaction_kcompactd_wake",
-	 {{1, "nid"}, {2, "order"}, {3, "classzone_idx"}, {4, "highest_zoneidx"}}},
+	{108, "mm_compaction_kcompactd_wake", {WOKEN}},
 	{109, "mm_compaction_migratepages", {{1, "nr_migrated"}, {2, "nr_failed"}}},
 	{110, "mm_compaction_suitable", {{1, "nid"}, {2, "idx"}, {3, "order"}, {4, "ret"}}},
 	{111,
 	 "mm_compaction_try_to_compact_pages",
 	 {{1, "order"}, {2, "gfp_mask"}, {3, "mode"}, {4, "prio"}}},
-	{112,
-	 "mm_compaction_wakeup_kcompactd",
-	 {{1, "nid"}, {2, "order"}, {3, "classzone_idx"}, {4, "highest_zoneidx"}}},
+	{112, "mm_compaction_wakeup_kcompactd", {WOKEN}},
 	{307, "mm_page_alloc", {{1, "gfp_flags"}, {2, "migratetype"}, {3, "order"}, {5, "pfn"}}},
 	{308,
 	 "mm_page_alloc_extfrag",
@@ -136,32 +107,14 @@ struct perfetto_events {
 	struct numbered *described; /* by the trace itself, sorted by number */
 };
 
-const char *perfetto_event_name(int i, int *number)
-{
-	if (i >= NR_TYPED)
-		return NULL;
-	*number = typed[i].number;
-	return typed[i].name;
-}
-
-const char *perfetto_event_field(int i, int field, int *number)
-{
-	enum { FIELDS = sizeof(typed[0].fields) / sizeof(typed[0].fields[0]) };
-
-	if (field >= FIELDS || !typed[i].fields[field].name)
-		return NULL;
-	*number = typed[i].fields[field].number;
-	return typed[i].fields[field].name;
-}
-
 static int8_t column_of(const struct perfetto_events *e, const struct tracepoint *of,
-			const char *name, size_t length)
+			struct words name)
 {
 	if (!of->table)
 		return -1;
-	if (of->columns >> FUNCTION & 1 && length == 8 && !memcmp(name, "function", 8))
+	if (of->columns >> FUNCTION & 1 && words_are(name, "function"))
 		return FUNCTION;
-	return (int8_t)shapes_column(e->shapes, of, name, length);
+	return (int8_t)shapes_column(e->shapes, of, name);
 }
 
 int perfetto_events_new(struct perfetto_events **out, struct shapes *shapes, struct error *err)
@@ -173,15 +126,13 @@ int perfetto_events_new(struct perfetto_events **out, struct shapes *shapes, str
 	e->shapes = shapes;
 	for (int i = 0; i < NR_TYPED; i++) {
 		struct numbered *n = &e->of_table[i];
-		const char *field;
-		int number;
 
-		n->of = shapes_find(shapes, "", 0, typed[i].name, strlen(typed[i].name));
+		n->of = shapes_find(shapes, words_of(""), words_of(typed[i].name));
 		if (!n->of)
 			return fail(err, ENOMEM, "no memory for the names of the events");
 		memset(n->columns, -1, sizeof(n->columns));
-		for (int f = 0; (field = perfetto_event_field(i, f, &number)); f++)
-			n->columns[number] = column_of(e, n->of, field, strlen(field));
+		for (const struct name *f = typed[i].fields; f->name; f++)
+			n->columns[f->number] = column_of(e, n->of, words_of(f->name));
 		e->typed[typed[i].number] = n;
 	}
 	return 0;
@@ -198,18 +149,11 @@ void perfetto_events_free(struct perfetto_events *e)
 /* FieldDescriptorProto: the name and the number of a field. */
 static void learn_field(const struct perfetto_events *e, struct numbered *n, struct span message)
 {
-	struct span name = {0};
-	struct pb_field field;
-	uint64_t number = 0;
+	struct span name = pb_bytes(message, 1);
+	uint64_t number = pb_value(message, 3);
 
-	while (pb_next(&message, &field)) {
-		if (field.number == 1 && field.is_bytes)
-			name = field.bytes;
-		else if (field.number == 3)
-			number = field.value;
-	}
 	if (name.at && number < MOST_FIELDS)
-		n->columns[number] = column_of(e, n->of, (const char *)name.at, span_left(&name));
+		n->columns[number] = column_of(e, n->of, span_words(name));
 }
 
 static struct numbered *find_described(const struct perfetto_events *e, uint32_t number)
@@ -248,27 +192,14 @@ static void add_described(struct perfetto_events *e, const struct numbered *n)
 
 void perfetto_events_learn(struct perfetto_events *e, struct span descriptor)
 {
-	struct span event = {0}, group = {0}, name = {0};
-	struct numbered n = {0};
+	struct span event = pb_bytes(descriptor, 2);
+	struct numbered n = {.number = (uint32_t)pb_value(descriptor, 1)};
 	struct pb_field field;
 
-	while (pb_next(&descriptor, &field)) {
-		if (field.number == 1)
-			n.number = (uint32_t)field.value;
-		else if (field.number == 2 && field.is_bytes)
-			event = field.bytes;
-		else if (field.number == 3 && field.is_bytes)
-			group = field.bytes;
-	}
 	if (!event.at || n.number < FIRST_DESCRIBED || find_described(e, n.number))
 		return;
-	for (struct span rest = event; pb_next(&rest, &field);)
-		if (field.number == 1 && field.is_bytes)
-			name = field.bytes;
-	if (!name.at)
-		return;
-	n.of = shapes_find(e->shapes, (const char *)group.at, group.at ? span_left(&group) : 0,
-			   (const char *)name.at, span_left(&name));
+	n.of = shapes_find(e->shapes, span_words(pb_bytes(descriptor, 3)),
+			   span_words(pb_bytes(event, 1)));
 	if (!n.of)
 		return;
 	memset(n.columns, -1, sizeof(n.columns));
@@ -331,7 +262,7 @@ static bool read_generic_field(const struct perfetto_events *e, struct event_val
 	}
 	if (message.bad || !name.at || !value.number)
 		return !message.bad;
-	column = column_of(e, event->of, (const char *)name.at, span_left(&name));
+	column = column_of(e, event->of, span_words(name));
 	if (column >= 0)
 		set_field(event, column, &value);
 	return true;
@@ -342,10 +273,7 @@ static bool read_generic(struct perfetto_events *e, struct event_values *event, 
 	struct pb_field field;
 	bool good = true;
 
-	for (struct span rest = message; pb_next(&rest, &field);)
-		if (field.number == 1 && field.is_bytes)
-			event->of = shapes_find(e->shapes, "", 0, (const char *)field.bytes.at,
-						span_left(&field.bytes));
+	event->of = shapes_find(e->shapes, words_of(""), span_words(pb_bytes(message, 1)));
 	while (event->of && event->of->table && pb_next(&message, &field))
 		if (field.number == 2 && field.is_bytes)
 			good = good && read_generic_field(e, event, field.bytes);
@@ -360,9 +288,8 @@ static struct tracepoint *other(struct perfetto_events *e, uint32_t number)
 	if (number >= TYPED)
 		return NULL;
 	if (!e->others[number]) {
-		int length = snprintf(name, sizeof(name), "field_%u", number);
-
-		e->others[number] = shapes_find(e->shapes, "perfetto", 8, name, (size_t)length);
+		snprintf(name, sizeof(name), "field_%u", number);
+		e->others[number] = shapes_find(e->shapes, words_of("perfetto"), words_of(name));
 	}
 	return e->others[number];
 }

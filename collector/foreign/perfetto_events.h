@@ -25,7 +25,3 @@ void perfetto_events_learn(struct perfetto_events *e, struct span descriptor);
  */
 bool perfetto_events_read(struct perfetto_events *e, struct span message,
 			  struct event_values *event, uint64_t *ts);
-
-/* For the test: the number and name of typed event `i`, or of its field; NULL behind the last. */
-const char *perfetto_event_name(int i, int *number);
-const char *perfetto_event_field(int i, int field, int *number);

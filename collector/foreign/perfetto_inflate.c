@@ -34,16 +34,13 @@ int perfetto_inflate(FILE *to, struct span trace, struct error *err)
 {
 	uint64_t left = span_left(&trace) * MOST_INFLATED;
 	const uint8_t *begin = trace.at;
-	struct pb_field packet, field;
+	struct pb_field packet;
 	int ret = 0;
 
 	for (; !ret && pb_next(&trace, &packet) && packet.is_bytes; begin = trace.at) {
 		size_t size = (size_t)(trace.at - begin);
-		struct span packed = {0};
+		struct span packed = pb_bytes(packet.bytes, COMPRESSED);
 
-		for (struct span rest = packet.bytes; pb_next(&rest, &field);)
-			if (field.number == COMPRESSED && field.is_bytes)
-				packed = field.bytes;
 		if (packed.at)
 			ret = inflate_packet(to, packed, &left);
 		else if (fwrite(begin, 1, size, to) < size)
@@ -56,8 +53,6 @@ int perfetto_inflate(FILE *to, struct span trace, struct error *err)
 
 int perfetto_inflate(FILE *to, struct span trace, struct error *err)
 {
-	(void)to;
-	(void)trace;
 	return fail(err, EOPNOTSUPP,
 		    "compressed, and this pagetape has no zlib: record without"
 		    " compression_type");

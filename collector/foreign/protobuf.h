@@ -60,3 +60,28 @@ static inline bool pb_next(struct span *s, struct pb_field *field)
 	}
 	return !s->bad;
 }
+
+/* The last field of this number in a message, if it is bytes; else, or without one, an empty span.
+ */
+static inline struct span pb_bytes(struct span message, uint32_t number)
+{
+	struct span found = {0};
+	struct pb_field field;
+
+	while (pb_next(&message, &field))
+		if (field.number == number && field.is_bytes)
+			found = field.bytes;
+	return found;
+}
+
+/* The same of a number; else 0. */
+static inline uint64_t pb_value(struct span message, uint32_t number)
+{
+	struct pb_field field;
+	uint64_t found = 0;
+
+	while (pb_next(&message, &field))
+		if (field.number == number && !field.is_bytes)
+			found = field.value;
+	return found;
+}

@@ -25,7 +25,6 @@ static const struct table *const tables[TABLES] = {&event_table, &reclaim_table,
 struct alias {
 	const struct table *table;
 	const char *name;
-	size_t length;
 	int column;
 };
 
@@ -74,47 +73,30 @@ static int column_of(const struct table *table, const char *name)
 	return -1;
 }
 
-static uint32_t hash(const char *name, size_t length)
+static struct tracepoint **slot_of(struct shapes *s, struct words system, struct words name)
 {
-	uint32_t h = 2166136261u; /* FNV-1a */
+	uint32_t at = words_hash(name) % SLOTS;
 
-	for (size_t i = 0; i < length; i++)
-		h = (h ^ (uint8_t)name[i]) * 16777619u;
-	return h;
-}
-
-static bool is(const char *text, const char *found, size_t length)
-{
-	return strlen(text) == length && !memcmp(text, found, length);
-}
-
-static struct tracepoint **slot_of(struct shapes *s, const char *system, size_t system_length,
-				   const char *name, size_t length)
-{
-	uint32_t at = hash(name, length) % SLOTS;
-
-	while (s->slots[at] &&
-	       !(is(s->slots[at]->name, name, length) &&
-		 (!system_length || is(s->slots[at]->system, system, system_length))))
+	while (s->slots[at] && !(words_are(name, s->slots[at]->name) &&
+				 (!system.length || words_are(system, s->slots[at]->system))))
 		at = (at + 1) % SLOTS;
 	return &s->slots[at];
 }
 
-static struct tracepoint *add(struct shapes *s, const char *system, size_t system_length,
-			      const char *name, size_t length)
+static struct tracepoint *add(struct shapes *s, struct words system, struct words name)
 {
-	struct tracepoint **slot = slot_of(s, system, system_length, name, length);
+	struct tracepoint **slot = slot_of(s, system, name);
 	struct tracepoint *t;
 
 	if (*slot)
 		return *slot;
-	if (s->nr_names == MAX_NAMES || length > MAX_NAME || system_length > MAX_NAME)
+	if (s->nr_names == MAX_NAMES || name.length > MAX_NAME || system.length > MAX_NAME)
 		return NULL;
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;
-	t->system = system_length ? strndup(system, system_length) : strdup("unknown");
-	t->name = strndup(name, length);
+	t->system = system.length ? strndup(system.text, system.length) : strdup("unknown");
+	t->name = strndup(name.text, name.length);
 	if (!t->system || !t->name) {
 		free((void *)t->system);
 		free((void *)t->name);
@@ -125,33 +107,32 @@ static struct tracepoint *add(struct shapes *s, const char *system, size_t syste
 	return *slot = t;
 }
 
-struct tracepoint *shapes_find(struct shapes *s, const char *system, size_t system_length,
-			       const char *name, size_t length)
+struct tracepoint *shapes_find(struct shapes *s, struct words system, struct words name)
 {
-	length = strnlen(name, length); /* Perfetto counts the bytes of a name: one may be a NUL */
-	system_length = system_length ? strnlen(system, system_length) : 0;
-	return length ? add(s, system, system_length, name, length) : NULL;
+	/* Perfetto counts the bytes of a name: one may be a NUL. */
+	name.length = name.length ? strnlen(name.text, name.length) : 0;
+	system.length = system.length ? strnlen(system.text, system.length) : 0;
+	return name.length ? add(s, system, name) : NULL;
 }
 
 static const struct alias *find_alias(const struct shapes *s, const struct table *table,
-				      const char *name, size_t length)
+				      struct words name)
 {
-	uint32_t at = hash(name, length) % ALIASES;
+	uint32_t at = words_hash(name) % ALIASES;
 
 	while (s->aliases[at].table &&
-	       !(s->aliases[at].length == length && s->aliases[at].table == table &&
-		 !memcmp(s->aliases[at].name, name, length)))
+	       !(s->aliases[at].table == table && words_are(name, s->aliases[at].name)))
 		at = (at + 1) % ALIASES;
 	return &s->aliases[at];
 }
 
 static void add_alias(struct shapes *s, const struct table *table, const char *name, int column)
 {
-	struct alias *alias = (struct alias *)find_alias(s, table, name, strlen(name));
+	struct alias *alias = (struct alias *)find_alias(s, table, words_of(name));
 
 	assert(s->nr_aliases < ALIASES / 2);
 	s->nr_aliases += !alias->table;
-	*alias = (struct alias){table, name, strlen(name), column};
+	*alias = (struct alias){table, name, column};
 }
 
 /* The columns that the kernel's records of a kind cannot have, although it prints such a name. */
@@ -168,9 +149,9 @@ static int add_kinds(struct shapes *s, const struct table *table, uint64_t colum
 {
 	for (int k = 0; k < table->nr_kinds; k++) {
 		for (const char *const *name = table->kinds[k].tracepoints; *name; name++) {
-			size_t system = strcspn(*name, ":");
-			const char *event = *name + system + 1;
-			struct tracepoint *t = add(s, *name, system, event, strlen(event));
+			struct words system = {*name, strcspn(*name, ":")};
+			const char *event = *name + system.length + 1;
+			struct tracepoint *t = add(s, system, words_of(event));
 
 			if (!t)
 				return -ENOMEM;
@@ -229,10 +210,9 @@ void shapes_free(struct shapes *s)
 	free(s);
 }
 
-int shapes_column(const struct shapes *s, const struct tracepoint *of, const char *field,
-		  size_t length)
+int shapes_column(const struct shapes *s, const struct tracepoint *of, struct words field)
 {
-	const struct alias *alias = find_alias(s, of->table, field, length);
+	const struct alias *alias = find_alias(s, of->table, field);
 
 	return alias->table && of->columns >> alias->column & 1 ? alias->column : -1;
 }

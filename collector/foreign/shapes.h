@@ -14,11 +14,9 @@
 
 #include "batch.h"
 #include "error.h"
+#include "words.h"
 
 #include <event-parse.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 enum {
 	VALUES = 64,   /* columns of a table that events fill, at most, and FUNCTION */
@@ -66,12 +64,10 @@ void shapes_free(struct shapes *s);
  * The tracepoint of this name, added if it is new. `system` may be empty: then a tracepoint of any
  * system is found. NULL: no memory, or too many names.
  */
-struct tracepoint *shapes_find(struct shapes *s, const char *system, size_t system_length,
-			       const char *name, size_t length);
+struct tracepoint *shapes_find(struct shapes *s, struct words system, struct words name);
 
 /* The column of the tracepoint's table that a field of this name fills, or -1. */
-int shapes_column(const struct shapes *s, const struct tracepoint *of, const char *field,
-		  size_t length);
+int shapes_column(const struct shapes *s, const struct tracepoint *of, struct words field);
 
 /* First pass: see an event. False: too many shapes, so the event cannot be stored. */
 bool shapes_see(struct shapes *s, const struct event_values *event);

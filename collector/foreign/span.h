@@ -6,9 +6,7 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
+#include "words.h"
 
 struct span {
 	const uint8_t *at, *end;
@@ -47,6 +45,14 @@ static inline struct span span_part(struct span of, uint64_t offset, uint64_t si
 {
 	span_take(&of, offset);
 	return span_take(&of, size);
+}
+
+/* The rest of a span as a text, up to a NUL in it. */
+static inline struct words span_words(struct span s)
+{
+	const char *text = (const char *)s.at;
+
+	return (struct words){text, text ? strnlen(text, span_left(&s)) : 0};
 }
 
 /* A text up to its NUL, which is skipped; NULL: it has no end. */

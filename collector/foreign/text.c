@@ -98,17 +98,14 @@ static int see_line(struct foreign *f, struct text_line *line, struct error *err
 	if (line->ts % 1000)
 		f->facts.in_us = false;
 	ret = foreign_see_cpu(f, line->cpu < 0 ? 0 : line->cpu, err);
-	return ret ?: foreign_see_comm(f, line->pid, line->comm.text, line->comm.length, err);
+	return ret ?: foreign_see_comm(f, line->pid, line->comm, err);
 }
 
 /* A free that a BPF program of pagetape printed (snapshot/frees.h): "pagetape free 556640 6". */
 static bool is_printed_free(const struct text_line *line)
 {
-	static const char event[] = "bpf_trace_printk", text[] = "pagetape free ";
-
-	return line->event.length == strlen(event) &&
-	       !memcmp(line->event.text, event, strlen(event)) &&
-	       line->fields.length > strlen(text) && !memcmp(line->fields.text, text, strlen(text));
+	return words_are(line->event, "bpf_trace_printk") &&
+	       words_begin(line->fields, "pagetape free ");
 }
 
 static void read_printed_free(struct foreign *f, struct event_values *event, struct words fields)
@@ -120,9 +117,9 @@ static void read_printed_free(struct foreign *f, struct event_values *event, str
 	memcpy(text, fields.text, fields.length < sizeof(text) ? fields.length : sizeof(text) - 1);
 	if (sscanf(text, "pagetape free %16llx %2u", &pfn, &order) != 2)
 		return;
-	event->of = shapes_find(f->shapes, "kmem", 4, "mm_page_free", 12);
-	set_value(event, shapes_column(f->shapes, event->of, "pfn", 3), pfn);
-	set_value(event, shapes_column(f->shapes, event->of, "order", 5), order);
+	event->of = shapes_find(f->shapes, words_of("kmem"), words_of("mm_page_free"));
+	set_value(event, shapes_column(f->shapes, event->of, words_of("pfn")), pfn);
+	set_value(event, shapes_column(f->shapes, event->of, words_of("order")), order);
 }
 
 static int32_t pid_of(const struct text_line *line)
@@ -135,8 +132,7 @@ static bool read_values(struct foreign *f, struct event_values *event, const str
 {
 	struct text *t = f->own;
 
-	event->of = shapes_find(f->shapes, line->system.text, line->system.length, line->event.text,
-				line->event.length);
+	event->of = shapes_find(f->shapes, line->system, line->event);
 	event->has = 0;
 	event->pid = pid_of(line);
 	event->flags = line->flags;

@@ -31,9 +31,11 @@ struct gfp_words {
 	char unknown[MOST_NAME]; /* the first name that is none */
 };
 
-static uint32_t hash(const char *text, size_t length)
+static uint32_t hash(struct words words)
 {
-	uint64_t h = length, word;
+	uint64_t h = words.length, word;
+	const char *text = words.text;
+	size_t length = words.length;
 
 	for (; length >= sizeof(word); text += sizeof(word), length -= sizeof(word)) {
 		memcpy(&word, text, sizeof(word));
@@ -57,28 +59,15 @@ void gfp_words_free(struct gfp_words *words)
 }
 
 /* "-12", "0x5e4454", "4711"; false: more follows, or it is none. */
-static bool read_number(const char *text, size_t length, uint64_t *value)
+static bool read_number(struct words words, uint64_t *value)
 {
-	const char *at = text, *end = text + length;
+	const char *at = words.text, *end = at + words.length;
 	bool negative = at < end && *at == '-';
 
 	at += negative;
 	if (end - at > 2 && at[0] == '0' && at[1] == 'x') {
 		at += 2;
-		if (end - at > 16)
-			return false;
-		for (*value = 0; at < end; at++) {
-			char c = *at;
-			int digit = c >= '0' && c <= '9'   ? c - '0'
-				    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-				    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-							   : -1;
-
-			if (digit < 0)
-				return false;
-			*value = *value << 4 | (uint64_t)digit;
-		}
-		return true;
+		return read_hex(&at, end, value) && at == end;
 	}
 	if (!text_decimal(&at, end, value) || at < end)
 		return false;
@@ -88,23 +77,23 @@ static bool read_number(const char *text, size_t length, uint64_t *value)
 }
 
 /* One word of a mask: a name, or the digits of bits without a name. */
-static bool read_flag(const struct gfp_words *w, const char *text, size_t length, uint32_t *bits)
+static bool read_flag(const struct gfp_words *w, struct words flag, uint32_t *bits)
 {
 	char name[MOST_NAME];
 	uint64_t number;
 
 	*bits = 0;
-	if (length == 4 && !memcmp(text, "none", 4))
+	if (words_are(flag, "none"))
 		return true;
-	if (read_number(text, length, &number) && number <= UINT32_MAX) {
+	if (read_number(flag, &number) && number <= UINT32_MAX) {
 		for (; number; number &= number - 1)
 			*bits |= w->bits[__builtin_ctzll(number)];
 		return true;
 	}
-	if (length >= sizeof(name))
+	if (flag.length >= sizeof(name))
 		return false;
-	memcpy(name, text, length);
-	name[length] = '\0';
+	memcpy(name, flag.text, flag.length);
+	name[flag.length] = '\0';
 	for (size_t i = 0; i < w->nr_groups && !*bits; i++)
 		if (!strcmp(name, w->groups[i].name))
 			*bits = w->groups[i].bits;
@@ -122,7 +111,7 @@ static void read_flags(struct gfp_words *w, struct mask *mask)
 		const char *bar = memchr(at, '|', (size_t)(end - at)) ?: end;
 		uint32_t bits;
 
-		if (!read_flag(w, at, (size_t)(bar - at), &bits) && !w->unknown[0])
+		if (!read_flag(w, words_between(at, bar), &bits) && !w->unknown[0])
 			snprintf(w->unknown, sizeof(w->unknown), "%.*s", (int)(bar - at), at);
 		mask->bits |= bits;
 		at = bar;
@@ -130,15 +119,15 @@ static void read_flags(struct gfp_words *w, struct mask *mask)
 }
 
 /* The canonical bits of a printed mask; names that are unknown are left out. */
-static uint32_t read_mask(struct gfp_words *w, const char *text, size_t length)
+static uint32_t read_mask(struct gfp_words *w, struct words text)
 {
-	struct mask *mask = &w->masks[hash(text, length) % MASK_SLOTS];
+	struct mask *mask = &w->masks[hash(text) % MASK_SLOTS];
 
-	if (length > MOST_MASK)
+	if (text.length > MOST_MASK)
 		return 0;
-	if (mask->length != length || memcmp(mask->text, text, length)) {
-		mask->length = length;
-		memcpy(mask->text, text, length);
+	if (mask->length != text.length || memcmp(mask->text, text.text, text.length)) {
+		mask->length = text.length;
+		memcpy(mask->text, text.text, text.length);
 		read_flags(w, mask);
 	}
 	return mask->bits;
@@ -224,68 +213,62 @@ static const struct symbol {
 };
 
 /* The value of "A|B", names of one column. */
-static bool read_symbols(const char *column, const char *text, size_t length, uint64_t *value)
+static bool read_symbols(const char *column, struct words text, uint64_t *value)
 {
-	const char *end = text + length;
+	const char *end = text.text + text.length;
 
 	*value = 0;
-	for (const char *at = text; at < end; at++) {
+	for (const char *at = text.text; at < end; at++) {
 		const char *bar = memchr(at, '|', (size_t)(end - at)) ?: end;
 		size_t i = 0, nr = sizeof(symbols) / sizeof(symbols[0]);
 
 		while (i < nr && (strcmp(symbols[i].column, column) ||
-				  strlen(symbols[i].name) != (size_t)(bar - at) ||
-				  memcmp(symbols[i].name, at, (size_t)(bar - at))))
+				  !words_are(words_between(at, bar), symbols[i].name)))
 			i++;
 		if (i == nr)
 			return false;
 		*value |= symbols[i].value;
 		at = bar;
 	}
-	return length;
+	return text.length;
 }
 
-static bool read_zone(const char *text, size_t length, uint64_t *value)
+static bool read_zone(struct words text, uint64_t *value)
 {
 	uint64_t number;
 
 	/* lru_isolate prints a number: the zones of 64-bit x86 are assumed. */
-	if (read_number(text, length, &number)) {
+	if (read_number(text, &number)) {
 		static const uint8_t zones[] = {ZONE_DMA, ZONE_DMA32, ZONE_NORMAL, ZONE_MOVABLE,
 						ZONE_DEVICE};
 
 		*value = number < sizeof(zones) ? zones[number] : NOT_CANONICAL;
 	} else {
-		*value = canonical_zone_by_name(text, length);
+		*value = canonical_zone_by_name(text.text, text.length);
 	}
 	return *value != NOT_CANONICAL;
 }
 
 /* "limit=64" is 1 << defer_shift. */
-static bool read_limit(const char *text, size_t length, uint64_t *value)
+static bool read_limit(struct words text, uint64_t *value)
 {
-	if (!read_number(text, length, value) || !*value || *value & (*value - 1))
+	if (!read_number(text, value) || !*value || *value & (*value - 1))
 		return false;
 	*value = (uint64_t)__builtin_ctzll(*value);
 	return true;
 }
 
 /* No page: how %p of NULL is printed. */
-static bool is_null(const char *text, size_t length)
+static bool is_null(struct words text)
 {
-	if (length == 5 && !memcmp(text, "(nil)", 5))
+	const char *at = text.text, *end = at + text.length;
+
+	if (words_are(text, "(nil)") || words_are(text, "(null)"))
 		return true;
-	if (length == 6 && !memcmp(text, "(null)", 6))
-		return true;
-	if (length > 1 && text[0] == '0' && text[1] == 'x') {
-		text += 2;
-		length -= 2;
-	}
-	while (length && *text == '0') {
-		text++;
-		length--;
-	}
-	return !length;
+	at += words_begin(text, "0x") ? 2 : 0;
+	while (at < end && *at == '0')
+		at++;
+	return at == end;
 }
 
 struct reading {
@@ -295,36 +278,35 @@ struct reading {
 	bool no_page; /* page=(null) */
 };
 
-static void set(struct reading *r, struct words name, const char *text, size_t length)
+static void set(struct reading *r, struct words name, struct words text)
 {
 	const struct tracepoint *of = r->event->of;
-	int c = shapes_column(r->shapes, of, name.text, name.length);
+	int c = shapes_column(r->shapes, of, name);
 	const struct column *column = c < 0 ? NULL : &of->table->columns[c];
 	uint64_t value;
 	bool known;
 
-	if (name.length == 4 && !memcmp(name.text, "page", 4))
-		r->no_page = is_null(text, length);
+	if (words_are(name, "page"))
+		r->no_page = is_null(text);
 	if (!column)
 		return;
 	if (column->labels && (of->table != &event_table)) {
-		known = read_zone(text, length, &value);
+		known = read_zone(text, &value);
 	} else if (!strcmp(column->bits, "gfp")) {
-		value = read_mask(r->gfp, text, length);
+		value = read_mask(r->gfp, text);
 		known = true;
 	} else if (!strcmp(column->name, "defer_shift")) {
-		known = read_limit(text, length, &value);
+		known = read_limit(text, &value);
 	} else if (!strcmp(column->name, "allocated")) {
-		value = !is_null(text, length);
+		value = !is_null(text);
 		known = true;
 	} else {
-		known = read_number(text, length, &value);
-		if (!known && !strcmp(column->name, "mode") &&
-		    read_symbols("sync", text, length, &value)) {
-			c = shapes_column(r->shapes, of, "sync", 4);
+		known = read_number(text, &value);
+		if (!known && !strcmp(column->name, "mode") && read_symbols("sync", text, &value)) {
+			c = shapes_column(r->shapes, of, words_of("sync"));
 			known = c >= 0;
 		} else if (!known) {
-			known = read_symbols(column->name, text, length, &value);
+			known = read_symbols(column->name, text, &value);
 		}
 	}
 	if (known)
@@ -351,11 +333,11 @@ static void read_pairs(struct reading *r, struct words fields)
 			name--;
 		for (stop = value; stop < end && *stop != ' ' && *stop != ',' && *stop != '\t';)
 			stop++;
-		key = (struct words){name, (size_t)(equals - name)};
-		if (key.length == 4 && !memcmp(name, "name", 4) && name - begin >= 11 &&
+		key = words_between(name, equals);
+		if (words_are(key, "name") && name - begin >= 11 &&
 		    !memcmp(name - 11, "upper_zone ", 11))
-			key = (struct words){"upper_name", 10};
-		set(r, key, value, (size_t)(stop - value));
+			key = words_of("upper_name");
+		set(r, key, words_between(value, stop));
 		at = stop;
 	}
 }
@@ -396,23 +378,24 @@ static void read_phrases(struct reading *r, struct words fields)
 		at += strlen(p->before);
 		for (stop = at; stop < end && *stop != ' ' && *stop != ')';)
 			stop++;
-		set(r, (struct words){p->field, strlen(p->field)}, at, (size_t)(stop - at));
+		set(r, words_of(p->field), words_between(at, stop));
 	}
 }
 
 /* "work struct 00000000f3c8a5d1: function vmstat_update": the name, or its address. */
 static void read_work(struct event_values *event, struct words fields)
 {
-	static const char before[] = "function ", name[] = "vmstat_update";
+	static const char before[] = "function ";
 	const char *at = memmem(fields.text, fields.length, before, strlen(before));
-	const char *end = fields.text + fields.length;
+	const char *end = fields.text + fields.length, *stop;
 	bool is_update;
 
 	if (!at)
 		return;
 	at += strlen(before);
-	is_update = (size_t)(end - at) >= strlen(name) && !memcmp(at, name, strlen(name)) &&
-		    (at + strlen(name) == end || !is_word(at[strlen(name)]));
+	for (stop = at; stop < end && is_word(*stop);)
+		stop++;
+	is_update = words_are(words_between(at, stop), "vmstat_update");
 	set_value(event, FUNCTION, is_update ? SHAPE_VMSTAT_UPDATE : 0);
 }
 
@@ -429,7 +412,7 @@ void text_fields_read(struct event_values *event, const struct shapes *shapes, s
 	if (event->of->table != &event_table)
 		read_phrases(&r, fields);
 	else if (r.no_page) {
-		int pfn = shapes_column(shapes, event->of, "pfn", 3);
+		int pfn = shapes_column(shapes, event->of, words_of("pfn"));
 
 		/* A failed allocation: the kernel stores -1, and prints 0. */
 		if (event->has >> pfn & 1 && !event->values[pfn])

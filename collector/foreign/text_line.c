@@ -1,23 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text_line.h"
 
-#include <string.h>
-
 enum {
 	NS_DIGITS = 9,
 	MOST_CPU_DIGITS = 5,
 	MOST_FLAGS = 8, /* columns of flags of the longest known layout */
 };
-
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
-static bool is_space(char c)
-{
-	return c == ' ' || c == '\t';
-}
 
 static bool is_name(char c)
 {
@@ -25,25 +13,11 @@ static bool is_name(char c)
 	       c == '-' || c == '.';
 }
 
-static const char *skip_spaces(const char *at, const char *end)
-{
-	while (at < end && is_space(*at))
-		at++;
-	return at;
-}
-
 static const char *trim(const char *begin, const char *end)
 {
 	while (end > begin && is_space(end[-1]))
 		end--;
 	return end;
-}
-
-static const char *skip_word(const char *at, const char *end)
-{
-	while (at < end && !is_space(*at))
-		at++;
-	return at;
 }
 
 bool text_decimal(const char **text, const char *end, uint64_t *value)
@@ -181,7 +155,7 @@ static void read_task(struct text_line *line, const char *begin, const char *end
 	colon = memchr(begin, ':', (size_t)(end - begin));
 	if (!line->of_perf && colon && end - colon > 2 && is_space(colon[1]))
 		begin = skip_spaces(colon + 1, end);
-	line->comm = (struct words){begin, (size_t)(end - begin)};
+	line->comm = words_between(begin, end);
 }
 
 /* The "[001]" of a line: the first one between a pid and a space. */
@@ -294,31 +268,25 @@ static bool read_event(struct text_line *line, const char *at, const char *end)
 		at++;
 	if (at == name || at == end || *at != ':')
 		return false;
-	line->event = (struct words){name, (size_t)(at - name)};
+	line->event = words_between(name, at);
 	name = ++at;
 	while (at < end && is_name(*at))
 		at++;
 	if (at > name && at < end && *at == ':') {
 		line->system = line->event;
-		line->event = (struct words){name, (size_t)(at - name)};
+		line->event = words_between(name, at);
 		line->of_perf = true;
 		name = at + 1;
 	}
 	name = skip_spaces(name, end);
-	line->fields = (struct words){name, (size_t)(end - name)};
+	line->fields = words_between(name, end);
 	return true;
 }
 
 /* "<stack trace>", or trace-cmd's "kernel_stack:". */
-static bool is_stack(const char *at, const char *end)
+static bool is_stack(struct words rest)
 {
-	static const char *const words[] = {"<stack trace", "kernel_stack:"};
-
-	for (int i = 0; i < 2; i++)
-		if ((size_t)(end - at) >= strlen(words[i]) &&
-		    !memcmp(at, words[i], strlen(words[i])))
-			return true;
-	return false;
+	return words_begin(rest, "<stack trace") || words_begin(rest, "kernel_stack:");
 }
 
 void text_line_read(struct text_line *line, const char *text, const char *end)
@@ -340,7 +308,7 @@ void text_line_read(struct text_line *line, const char *text, const char *end)
 	}
 	if (!at)
 		return;
-	if (is_stack(skip_spaces(at, end), end))
+	if (is_stack(words_between(skip_spaces(at, end), end)))
 		line->kind = LINE_STACK;
 	else
 		line->kind = read_event(line, at, end) ? LINE_EVENT : LINE_BROKEN;

@@ -18,9 +18,7 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "words.h"
 
 #define LINE_UNKNOWN UINT64_MAX
 
@@ -30,11 +28,6 @@ enum line_kind {
 	LINE_LOST,    /* cpu and lost */
 	LINE_COMMENT, /* begins with #, or has no event by its form */
 	LINE_BROKEN,  /* has the time of an event, and nothing that fits behind it */
-};
-
-struct words {
-	const char *text;
-	size_t length;
 };
 
 #define NO_PID INT64_MIN

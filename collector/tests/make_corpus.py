@@ -10,12 +10,11 @@ import struct
 from pathlib import Path
 
 from perfdata import PerfData
-from perfettotrace import PerfettoTrace, described, message
+from perfettotrace import PerfettoTrace, described, message, perfetto_events
 from perfettotrace import number as numbered
 from tracedat import CPUSTAT, TSC2NSEC, UNAME, Format, Lost, Machine, TraceDat, ring
 
 from conftest import DATA
-from pagetape._collector import perfetto_events
 
 CORPUS = Path(__file__).parent / "corpus"
 _RUN, _RUN_BYTES = 0xFE, 64  # as fuzz_dat.c reads them

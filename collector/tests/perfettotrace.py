@@ -7,11 +7,27 @@ compares both tables with the package perfetto, if that is installed.
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 Event = tuple[int, int, int, str, Mapping[str, int | str]]  # ts, pid, common_flags, name, fields
+
+
+def perfetto_events() -> dict[tuple[int, str], dict[int, str]]:
+    """The typed events of foreign/perfetto_events.c: {(number, name): {number of a field: name}}."""
+    source = (Path(__file__).parents[1] / "foreign/perfetto_events.c").read_text(encoding="utf-8")
+    lists = dict(re.findall(r"#define (\w+)\s+((?:[^\n]*\\\n)*[^\n]*\{\d+, \"[^\n]*)", source))
+    table = source.partition("} typed[] = {\n")[2].partition("\n};")[0]
+    for name, fields in lists.items():
+        table = table.replace(name, fields)
+    events = re.findall(r"\{(\d+),\s*\"(\w+)\",\s*\{(.*?\})\}\}", table, flags=re.DOTALL)
+    return {
+        (int(number), name): {int(n): of for n, of in re.findall(r"\{(\d+), \"(\w+)\"\}", fields)}
+        for number, name, fields in events
+    }
 
 
 def varint(value: int) -> bytes:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from perfettotrace import Event, PerfettoTrace, described, message, number
+from perfettotrace import Event, PerfettoTrace, described, message, number, perfetto_events
 from test_foreign_text import MIGRATETYPES, TABLES, needs_trace_cmd
 
 from conftest import DATA, Rows, read_all
-from pagetape._collector import CollectorError, perfetto_events
+from pagetape._collector import CollectorError
 from pagetape.dat_file import DatFile
 from pagetape.foreign_file import ForeignFile
 
