@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proc_reader.h"
 
+#include "input/thread.h"
+
 #include <errno.h>
 #include <link.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -58,19 +59,6 @@ struct proc_reader {
 	uint32_t missed[NR_PROC_MISSED];
 };
 
-static uint64_t now_of(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return ts.tv_sec * SECOND + ts.tv_nsec;
-}
-
-static uint64_t now(void)
-{
-	return now_of(CLOCK_MONOTONIC);
-}
-
 static void signal_event(int fd)
 {
 	uint64_t one = 1;
@@ -121,7 +109,7 @@ static void read_text(const struct proc_file *file, struct proc_text *text, char
 
 	text->bytes = room;
 	text->length = 0;
-	text->began = now();
+	text->began = monotonic_ns();
 	do {
 		size_t left = file->size - text->length;
 
@@ -133,7 +121,7 @@ static void read_text(const struct proc_file *file, struct proc_text *text, char
 		text->length = -errno;
 	else if (text->length == file->size)
 		text->length = -EFBIG;
-	text->ended = now();
+	text->ended = monotonic_ns();
 }
 
 /* Read all files into the next slot, or the sysctls alone; -ENOBUFS. */
@@ -147,7 +135,7 @@ static int read_files(struct proc_reader *r, bool whole)
 		r->missed[PROC_MISSED_FULL] += whole;
 		return -ENOBUFS;
 	}
-	atomic_store(&r->busy_since, now());
+	atomic_store(&r->busy_since, monotonic_ns());
 	for (unsigned i = 0; i < r->nr_files; i++) {
 		if (whole || r->files[i].sysctl)
 			read_text(&r->files[i], &reading->texts[i], room);
@@ -160,7 +148,7 @@ static int read_files(struct proc_reader *r, bool whole)
 		memcpy(reading->missed, r->missed, sizeof(r->missed));
 		memset(r->missed, 0, sizeof(r->missed));
 	}
-	r->looked = now();
+	r->looked = monotonic_ns();
 	atomic_store(&r->head, head + 1);
 	atomic_store(&r->busy_since, 0);
 	signal_event(r->ready);
@@ -170,8 +158,8 @@ static int read_files(struct proc_reader *r, bool whole)
 /* Whether the readings took more than their share so far. */
 static bool costs_too_much(const struct proc_reader *r)
 {
-	uint64_t spent = now_of(CLOCK_THREAD_CPUTIME_ID) + atomic_load(&r->charged);
-	uint64_t ran = now() - atomic_load(&r->started);
+	uint64_t spent = clock_ns(CLOCK_THREAD_CPUTIME_ID) + atomic_load(&r->charged);
+	uint64_t ran = monotonic_ns() - atomic_load(&r->started);
 
 	return spent > GRACE_NS + ran / 1000000 * atomic_load(&r->share_ppm);
 }
@@ -179,7 +167,7 @@ static bool costs_too_much(const struct proc_reader *r)
 /* Read if a regular reading is due. */
 static void read_if_due(struct proc_reader *r)
 {
-	uint64_t at = now();
+	uint64_t at = monotonic_ns();
 
 	if (!r->due || at < r->due)
 		return;
@@ -206,7 +194,7 @@ static uint64_t read_if_written(struct proc_reader *r, uint64_t again)
 
 	while (r->written >= 0 && read(r->written, events, sizeof(events)) > 0)
 		again = r->looked + LOOK_NS;
-	if (!again || !r->due || now() < again)
+	if (!again || !r->due || monotonic_ns() < again)
 		return again;
 	if (!atomic_load(&r->held) && waiting < r->nr_slots * 3 / 4)
 		read_files(r, false);
@@ -233,7 +221,7 @@ static void *run(void *arg)
 
 	r->guards |= take_rights();
 	while (!atomic_load(&r->stopping)) {
-		uint64_t period = atomic_load(&r->period), at = now(), wait;
+		uint64_t period = atomic_load(&r->period), at = monotonic_ns(), wait;
 
 		if (period && !r->due) {
 			r->period_of_due = period;
@@ -246,7 +234,7 @@ static void *run(void *arg)
 		}
 		read_if_due(r);
 		again = read_if_written(r, again);
-		at = now();
+		at = monotonic_ns();
 		until = again && again < r->due ? again : r->due;
 		wait = until > at ? until - at : 0;
 		wait_for_work(r, r->due ? wait : LONGEST_WAIT_S * SECOND);
@@ -261,7 +249,6 @@ static int lock_code(struct dl_phdr_info *object, size_t size, void *arg)
 	long page = sysconf(_SC_PAGESIZE);
 	bool *locked = arg, is_ours = false;
 
-	(void)size;
 	for (int i = 0; i < object->dlpi_phnum; i++) {
 		const ElfW(Phdr) *part = &object->dlpi_phdr[i];
 		uintptr_t start = object->dlpi_addr + part->p_vaddr;
@@ -296,17 +283,11 @@ static void watch_sysctls(struct proc_reader *r)
 static int start_thread(struct proc_reader *r)
 {
 	pthread_attr_t attr;
-	sigset_t all, before;
 	int ret;
 
-	sigfillset(&all);
 	pthread_attr_init(&attr);
 	ret = pthread_attr_setstack(&attr, r->stack, STACK);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = ret ?: pthread_create(&r->thread, &attr, run, r);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attr);
-	return ret;
+	return ret ?: thread_start(&r->thread, &attr, run, r);
 }
 
 static size_t aligned(size_t bytes, size_t to)
@@ -406,7 +387,7 @@ unsigned proc_reader_guards(const struct proc_reader *r)
 void proc_reader_start(struct proc_reader *r, uint64_t period_ns, uint32_t share_ppm)
 {
 	atomic_store(&r->share_ppm, share_ppm);
-	atomic_store(&r->started, now());
+	atomic_store(&r->started, monotonic_ns());
 	atomic_store(&r->period, period_ns);
 	signal_event(r->wake);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "decode/formats.h"
+#include "input/thread.h"
 #include "plan.h"
 #include "record_internal.h"
 
@@ -8,8 +9,6 @@
 #include <limits.h>
 #include <malloc.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,19 +230,14 @@ static void *watch(void *arg)
 	return NULL;
 }
 
-/* Signals go to the threads of the calling program. */
 static int start_thread(struct recorder *r, struct error *err)
 {
-	sigset_t all, before;
+	pthread_attr_t attr;
 	int ret;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	if (r->defer)
-		ret = pthread_create(&r->thread, NULL, watch, r);
-	else
-		ret = pthread_create(&r->thread, NULL, unspool_run, &r->unspool);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_init(&attr);
+	ret = thread_start(&r->thread, &attr, r->defer ? watch : unspool_run,
+			   r->defer ? (void *)r : &r->unspool);
 	if (ret)
 		return fail(err, ret, "cannot start the decoder: %s", strerror(ret));
 	r->started = true;

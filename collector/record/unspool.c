@@ -2,6 +2,7 @@
 #include "unspool.h"
 #include "unspool_checkpoint.h"
 
+#include "input/thread.h"
 #include "ring/subbuf.h"
 
 #include <errno.h>
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -334,14 +334,6 @@ static int next_record(struct unspool *u, struct cursor *c, struct error *err)
 	return 1;
 }
 
-static uint64_t now(void)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return (uint64_t)at.tv_sec * 1000000000 + (uint64_t)at.tv_nsec;
-}
-
 /* A checkpoint also writes the names of threads. */
 static int save(struct unspool *u, struct error *err)
 {
@@ -490,7 +482,7 @@ void *unspool_run(void *arg)
 	if (!atomic_load(&u->urgent))
 		give_way(u, pthread_self());
 	while (!ret) {
-		uint64_t ts = now();
+		uint64_t ts = monotonic_ns();
 		int merged = merge_some(u, &err);
 
 		if (merged < 0) {

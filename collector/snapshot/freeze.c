@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "freeze.h"
 
+#include "input/thread.h"
+
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -48,14 +49,6 @@ struct freezer {
 	atomic_int left;     /* threads that are done */
 };
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
 static void spin(void)
 {
 #ifdef __x86_64__
@@ -63,14 +56,6 @@ static void spin(void)
 #else
 	atomic_signal_fence(memory_order_seq_cst);
 #endif
-}
-
-static uint64_t ran_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
 static void sleep_until(uint64_t ns)
@@ -83,7 +68,8 @@ static void sleep_until(uint64_t ns)
 
 static struct freezer_hold hold_since(const struct freezer_hold *begin)
 {
-	return (struct freezer_hold){now_ns() - begin->ns, ran_ns() - begin->ran_ns};
+	return (struct freezer_hold){monotonic_ns() - begin->ns,
+				     clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin->ran_ns};
 }
 
 static void call_off(struct freezer *f)
@@ -102,7 +88,7 @@ static bool wait_for_all(atomic_int *counter, int nr, uint64_t until_ns)
 				return true;
 			spin();
 		}
-	} while (now_ns() < until_ns);
+	} while (monotonic_ns() < until_ns);
 	return false;
 }
 
@@ -144,7 +130,7 @@ static void meet(struct freezer *f, int nr)
 	memset(holds, 0, FREEZER_HOLDS * sizeof(*holds));
 	for (int round = meeting->rounds; round > 0; round--) {
 		sleep_until(f->moment_ns - (uint64_t)round * meeting->round_ns);
-		begin = (struct freezer_hold){now_ns(), ran_ns()};
+		begin = (struct freezer_hold){monotonic_ns(), clock_ns(CLOCK_THREAD_CPUTIME_ID)};
 		if (!meeting->prepare(meeting->arg, nr, round))
 			call_off(f);
 		holds[round] = hold_since(&begin);
@@ -152,7 +138,7 @@ static void meet(struct freezer *f, int nr)
 			return;
 	}
 	sleep_until(f->moment_ns);
-	begin = (struct freezer_hold){now_ns(), ran_ns()};
+	begin = (struct freezer_hold){monotonic_ns(), clock_ns(CLOCK_THREAD_CPUTIME_ID)};
 	if (begin.ns > f->moment_ns + meeting->gather_ns)
 		call_off(f);
 	else if (atomic_load(&f->outcome) == OPEN)
@@ -185,7 +171,6 @@ static bool start_worker(struct freezer *f, int cpu, size_t set_size)
 	struct sched_param param = {.sched_priority = sched_get_priority_max(SCHED_FIFO)};
 	struct worker *w = &f->workers[f->nr];
 	cpu_set_t *set = CPU_ALLOC(8 * set_size);
-	sigset_t all, old;
 	pthread_attr_t attr;
 	int ret;
 
@@ -198,11 +183,7 @@ static bool start_worker(struct freezer *f, int cpu, size_t set_size)
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_SIZE);
 	pthread_attr_setaffinity_np(&attr, set_size, set);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = pthread_create(&w->thread, &attr, work, w);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
+	ret = thread_start(&w->thread, &attr, work, w);
 	CPU_FREE(set);
 	if (ret) {
 		sem_destroy(&w->wake);
@@ -282,7 +263,7 @@ bool freezer_meet(struct freezer *f, int nr, const struct freezer_meeting *meeti
 	f->leader = nr;
 	f->meeting = meeting;
 	f->called = f->realtime ? f->nr - 1 : 0;
-	f->moment_ns = now_ns() + LEAD_NS + (uint64_t)f->called * WAKE_NS +
+	f->moment_ns = monotonic_ns() + LEAD_NS + (uint64_t)f->called * WAKE_NS +
 		       (uint64_t)meeting->rounds * meeting->round_ns;
 	atomic_store(&f->gathered, 0);
 	atomic_store(&f->left, 0);

@@ -2,6 +2,7 @@
 /* Loads the BPF programs of snapshots, and says why they cannot be had. */
 #include "snapshot_blocks.h"
 #include "snapshot_internal.h"
+#include "input/thread.h"
 
 #include <assert.h>
 #include <bpf/bpf.h>
@@ -13,7 +14,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 /* snapshot.bpf.c, compiled (embed.py). */
@@ -221,10 +221,7 @@ void snapshot_run_with(struct snapshot *s, const char *name, void *context, size
 
 uint64_t snapshot_now_ns(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+	return monotonic_ns();
 }
 
 static int read_vmcoreinfo(struct snapshot *s, struct error *err)

@@ -457,16 +457,11 @@ int precopy_take(struct snapshot *s, uint16_t nr, struct snapshot_result *out, s
 
 static bool prepare_nothing(void *arg, int nr, int round)
 {
-	(void)arg;
-	(void)nr;
-	(void)round;
 	return true;
 }
 
 static void do_nothing(void *arg, int nr)
 {
-	(void)arg;
-	(void)nr;
 }
 
 static void pass_time(void *arg)

@@ -2,13 +2,12 @@
 #include "reader.h"
 
 #include "precedence.h"
+#include "input/thread.h"
 #include "ring/subbuf.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,14 +48,6 @@ struct reader {
 	struct error err;
 };
 
-static uint64_t now(void)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return (uint64_t)at.tv_sec * 1000000000 + (uint64_t)at.tv_nsec;
-}
-
 static void nap(long us)
 {
 	struct timespec length = {us / 1000000, us % 1000000 * 1000};
@@ -81,7 +72,7 @@ static int why_full(struct reader *reader)
  */
 static int wait_for_room(struct reader *reader, void **slot)
 {
-	uint64_t begin = now();
+	uint64_t begin = monotonic_ns();
 	int ret = 0;
 
 	while (!(*slot = spool_slot(reader->config.spool))) {
@@ -99,7 +90,7 @@ static int wait_for_room(struct reader *reader, void **slot)
 		writer_wake(reader->config.writer);
 		nap(full ? FULL_US : BEHIND_US);
 	}
-	spool_waited(reader->config.spool, now() - begin);
+	spool_waited(reader->config.spool, monotonic_ns() - begin);
 	if (!ret)
 		atomic_store(&reader->full, 0);
 	return ret;
@@ -130,7 +121,7 @@ static int drain(struct reader *reader, bool to_end)
 		struct spool *spool = reader->config.spool;
 		void *slot = spool_slot(spool);
 		int ret = slot ? 0 : wait_for_room(reader, &slot);
-		uint64_t ts = now();
+		uint64_t ts = monotonic_ns();
 		int cpu = sched_getcpu();
 		ssize_t nr = ret ? 0 : read(reader->fd, slot, reader->subbuf_bytes);
 
@@ -206,20 +197,14 @@ static void *read_ring(void *arg)
 	return NULL;
 }
 
-/* Signals go to the threads of the calling program. */
 static int start_thread(struct reader *reader, struct error *err)
 {
-	sigset_t all, before;
 	pthread_attr_t attr;
 	int ret;
 
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = pthread_create(&reader->thread, &attr, read_ring, reader);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attr);
+	ret = thread_start(&reader->thread, &attr, read_ring, reader);
 	if (ret)
 		return fail(err, ret, "cannot start the reader of cpu %d: %s", reader->config.cpu,
 			    strerror(ret));

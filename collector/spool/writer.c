@@ -2,11 +2,10 @@
 #include "writer.h"
 
 #include "precedence.h"
+#include "input/thread.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,20 +91,14 @@ static void *write_spools(void *arg)
 	return NULL;
 }
 
-/* Signals go to the threads of the calling program. */
 static int start_thread(struct writer *writer, struct error *err)
 {
-	sigset_t all, before;
 	pthread_attr_t attr;
 	int ret;
 
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = pthread_create(&writer->thread, &attr, write_spools, writer);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attr);
+	ret = thread_start(&writer->thread, &attr, write_spools, writer);
 	if (ret)
 		return fail(err, ret, "cannot start the writer of the spool: %s", strerror(ret));
 	return 0;
