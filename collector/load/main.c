@@ -64,7 +64,7 @@ static void on_signal(int number)
 
 static void on_child(int number)
 {
-	(void)number; /* ends a sleep */
+	/* it ends a sleep */
 }
 
 __attribute__((noreturn, format(printf, 2, 3))) static void refuse(int status, const char *format,

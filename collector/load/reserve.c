@@ -146,7 +146,6 @@ static void ping(struct load *load)
 /* Processes that end at once: their stacks and page tables are requests that may sleep. */
 static void end_at_once(struct load *load)
 {
-	(void)load;
 }
 
 static void churn_stacks(struct load *load)

@@ -278,7 +278,6 @@ static void keep_pool(struct load *load)
 {
 	char before[24];
 
-	(void)load;
 	snprintf(before, sizeof(before), "%ld", read_number(pool));
 	undo_add(SET_FILE, pool, before);
 }
@@ -412,7 +411,6 @@ static void split_huge(struct load *load)
 /* The recorder has to keep up. */
 static void be_nice(struct load *load)
 {
-	(void)load;
 	if (nice(5) < 0)
 		die("nice");
 }

@@ -18,7 +18,6 @@ static int count_file(const char *path, const struct stat *found, int type, stru
 {
 	uint64_t hash = 14695981039346656037u ^ (uint64_t)found->st_size;
 
-	(void)where;
 	if (type != FTW_F || !strcmp(path, "./swap"))
 		return 0;
 	for (; *path; path++)

@@ -82,9 +82,6 @@ void undo_add(enum change change, const char *path, const char *before)
 
 static int remove_one(const char *path, const struct stat *found, int type, struct FTW *where)
 {
-	(void)found;
-	(void)type;
-	(void)where;
 	remove(path);
 	return 0;
 }

@@ -128,8 +128,6 @@ static int unmap_code(struct dl_phdr_info *object, size_t size, void *arg)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 
-	(void)size;
-	(void)arg;
 	for (int i = 0; i < object->dlpi_phnum; i++) {
 		const ElfW(Phdr) *part = &object->dlpi_phdr[i];
 		uintptr_t start = object->dlpi_addr + part->p_vaddr, first = start & ~(page - 1);

@@ -64,7 +64,6 @@ static int remove_if_left_over(const char *name, void *context)
 	unsigned long long start;
 	int pid;
 
-	(void)context;
 	if (sscanf(name, PREFIX "%d-%llu", &pid, &start) != 2 || start_time(pid) == start)
 		return 0;
 	leftover = tracefs_instance_alloc(NULL, name);

@@ -482,7 +482,6 @@ static int feed_rows(void *self, const struct event_columns *c, size_t first, si
 {
 	struct replay *r = self;
 
-	(void)err;
 	while (first < end) {
 		first = requests_read(&r->requests, c, r->run.rows, first, end);
 		run_due(r, false);

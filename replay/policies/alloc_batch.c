@@ -38,7 +38,6 @@ static void alloc_batch_effect(struct policy *self, const struct model *m,
 	const struct alloc_batch_policy *au = self->state;
 	uint64_t batches = total->alloc_batches;
 
-	(void)m;
 	if (!batches)
 		effect_never(effect,
 			     "no single-page request came, or none found a block of order %lld",

@@ -18,10 +18,6 @@ struct defrag_mode {
 static enum nofragment_span span(struct policy *self, const struct model *m,
 				 const struct request *rq, const struct zone *preferred)
 {
-	(void)self;
-	(void)m;
-	(void)rq;
-	(void)preferred;
 	return NOFRAGMENT_ALWAYS;
 }
 
@@ -38,7 +34,6 @@ static void count_refused(struct policy *self, struct model *m, const struct zon
 {
 	struct defrag_mode *dm = self->state;
 
-	(void)zone;
 	mixing_refused(&dm->mixing, self, m, rq, NOFRAGMENT_ALWAYS);
 }
 

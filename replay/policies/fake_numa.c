@@ -96,7 +96,6 @@ static void fake_numa_effect(struct policy *self, const struct model *m,
 {
 	const struct fake_numa *fn = self->state;
 
-	(void)m;
 	layout_effect(effect, fn->zones_before, fn->zones, total->allocs);
 }
 

@@ -14,8 +14,6 @@ static inline void huge_plan_effect(struct policy *self, const struct model *m,
 	uint64_t failed =
 		total->thp_below_watermark + total->thp_fragmented + total->thp_no_compaction;
 
-	(void)self;
-	(void)m;
 	if (!served && !failed)
 		effect_never(effect, "no fault asked for a huge page");
 	else

@@ -14,8 +14,6 @@ struct mainline {
 
 static void leave_row(struct policy *self, struct kernel *row)
 {
-	(void)self;
-	(void)row;
 }
 
 static void mainline_kswapd_blocks(struct policy *self, struct kernel *row)
@@ -28,29 +26,17 @@ static void mainline_kswapd_blocks(struct policy *self, struct kernel *row)
 static bool leave_watermarks(struct policy *self, const struct machine *machine,
 			     struct zone_spec *zones, int nr)
 {
-	(void)self;
-	(void)machine;
-	(void)zones;
-	(void)nr;
 	return false;
 }
 
 static int leave_layout(struct policy *self, struct machine *machine, struct zone_spec *zones,
 			int *nr, int most, struct error *err)
 {
-	(void)self;
-	(void)machine;
-	(void)zones;
-	(void)nr;
-	(void)most;
-	(void)err;
 	return 0;
 }
 
 static enum zonelist_order mainline_zonelist_order(struct policy *self, const struct model *m)
 {
-	(void)self;
-	(void)m;
 	return ZONELIST_NODE;
 }
 
@@ -61,35 +47,26 @@ static int mainline_reserve_blocks(struct policy *self, const struct model *m,
 	int64_t pages = 1ll << m->pageblock_order;
 	int64_t want = (zone->wmark[WMARK_MIN] + pages - 1) / pages;
 
-	(void)self;
 	return want < 2 ? (int)want : 2;
 }
 
 static void leave_pcp(struct policy *self, const struct model *m, const struct zone *zone,
 		      struct pcp *pcp)
 {
-	(void)self;
-	(void)m;
-	(void)zone;
-	(void)pcp;
 }
 
 static uint64_t mainline_tick_ns(struct policy *self)
 {
-	(void)self;
 	return 0;
 }
 
 static void mainline_alloc_batch(struct policy *self, struct alloc_batch *batch)
 {
-	(void)self;
 	*batch = (struct alloc_batch){0};
 }
 
 static bool mainline_huge_plan(struct policy *self, struct huge_plan *plan)
 {
-	(void)self;
-	(void)plan;
 	return false;
 }
 
@@ -109,8 +86,6 @@ static int mainline_proactiveness(struct policy *self)
 
 static bool mainline_lock_costs(struct policy *self, struct lock_costs *costs)
 {
-	(void)self;
-	(void)costs;
 	return false;
 }
 
@@ -124,7 +99,6 @@ static enum nofragment_span mainline_nofragment(struct policy *self, const struc
 {
 	const struct mainline *mainline = self->state;
 
-	(void)rq;
 	if (mainline->defrag_mode)
 		return NOFRAGMENT_ALWAYS;
 	if (m->kernel->nofragment != NOFRAGMENT_LOWZONE || !preferred->nofragment_applies)
@@ -142,7 +116,6 @@ static int mainline_fallback_type(struct policy *self, const struct zone *zone, 
 		[MIGRATETYPE_RECLAIMABLE] = {MIGRATETYPE_UNMOVABLE, MIGRATETYPE_MOVABLE},
 	};
 
-	(void)self;
 	if (migratetype > MIGRATETYPE_RECLAIMABLE)
 		return -1;
 	for (int i = 0; i < 2; i++)
@@ -154,8 +127,6 @@ static int mainline_fallback_type(struct policy *self, const struct zone *zone, 
 /* steal_suitable_fallback, try_to_claim_block: half of the pageblock must be free or alike. */
 static bool mainline_claim(struct policy *self, const struct request *rq, const struct claim *claim)
 {
-	(void)self;
-	(void)rq;
 	return claim->free_pages + claim->alike_pages >= claim->block_pages / 2;
 }
 
@@ -173,11 +144,6 @@ static int64_t mainline_watermark_boost(struct policy *self, const struct model 
 static bool mainline_refuse_fallback(struct policy *self, struct model *m, struct zone *zone,
 				     const struct request *rq, int order)
 {
-	(void)self;
-	(void)m;
-	(void)zone;
-	(void)rq;
-	(void)order;
 	return false;
 }
 
@@ -186,7 +152,6 @@ static void mainline_effect(struct policy *self, const struct model *m,
 {
 	uint64_t fallbacks = total->fallback_claim + total->fallback_steal + total->fallback_whole;
 
-	(void)self;
 	if (!fallbacks)
 		effect_never(effect, "no request found the lists of its migratetype empty");
 	else

@@ -34,7 +34,6 @@ static enum nofragment_span widest_span(const struct nofragment *nf)
 /* lowzone and off only place pages; always waits for reclaim and compaction. */
 static bool nofragment_feedback(const struct policy *self, const struct kernel *row)
 {
-	(void)row;
 	return widest_span(self->state) == NOFRAGMENT_ALWAYS;
 }
 
@@ -44,8 +43,6 @@ static enum nofragment_span nofragment_nofragment(struct policy *self, const str
 {
 	const struct nofragment *nf = self->state;
 
-	(void)m;
-	(void)rq;
 	if (widest_span(nf) == NOFRAGMENT_FIRST_PASS && !preferred->nofragment_applies)
 		return NOFRAGMENT_OFF;
 	return widest_span(nf);
@@ -56,7 +53,6 @@ static void count_refused(struct policy *self, struct model *m, const struct zon
 {
 	struct nofragment *nf = self->state;
 
-	(void)zone;
 	mixing_refused(&nf->mixing, self, m, rq, widest_span(nf));
 }
 
@@ -65,7 +61,6 @@ static void count_allowed(struct policy *self, struct model *m, struct zone *zon
 {
 	struct nofragment *nf = self->state;
 
-	(void)zone;
 	if (widest_span(nf) == NOFRAGMENT_OFF && order < m->pageblock_order)
 		mixing_allowed(&nf->mixing, self, m, rq);
 }
@@ -127,7 +122,6 @@ static void nofragment_effect(struct policy *self, const struct model *m,
 {
 	const struct nofragment *nf = self->state;
 
-	(void)total;
 	switch (widest_span(nf)) {
 	case NOFRAGMENT_OFF:
 		effect_off(&nf->mixing, effect);

@@ -36,7 +36,6 @@ static void split_zone_effect(struct policy *self, const struct model *m,
 {
 	const struct split_zone *sz = self->state;
 
-	(void)m;
 	layout_effect(effect, sz->zones_before, sz->zones, total->allocs);
 }
 

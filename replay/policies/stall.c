@@ -68,7 +68,6 @@ static void count_made(struct policy *self, struct model *m, struct zone *zone,
 {
 	struct stall *stall = self->state;
 
-	(void)zone;
 	stall->made += rq->migratetype == MIGRATETYPE_MOVABLE && order < m->pageblock_order;
 }
 

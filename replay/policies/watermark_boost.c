@@ -37,8 +37,6 @@ static void count_answers(struct policy *self, const struct model *m, const stru
 {
 	const struct watermark_boost *wb = self->state;
 
-	(void)m;
-	(void)total;
 	if (!wb->asked)
 		effect_never(effect, "no request fell back into part of a pageblock, or tried to");
 	else

@@ -37,8 +37,6 @@ static bool zone_lock_lock_costs(struct policy *self, struct lock_costs *costs)
 static void zone_lock_effect(struct policy *self, const struct model *m,
 			     const struct counters *total, struct policy_effect *effect)
 {
-	(void)self;
-	(void)m;
 	if (!total->lock_holds)
 		effect_never(effect, "no CPU took a zone lock");
 	else

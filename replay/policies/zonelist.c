@@ -17,7 +17,6 @@ static enum zonelist_order zonelist_order(struct policy *self, const struct mode
 {
 	const struct zonelist_state *zonelist = self->state;
 
-	(void)m;
 	return (enum zonelist_order)zonelist->order;
 }
 

@@ -36,7 +36,6 @@ static void cut(void *self, const struct compactor *task, uint32_t first)
 {
 	struct validate *v = self;
 
-	(void)task;
 	emit_cut(&v->score, first, 0);
 }
 

@@ -19,7 +19,6 @@ static bool recorded_claim(struct policy *self, const struct request *rq, const 
 {
 	const struct validate *v = self->state;
 
-	(void)rq;
 	return v->extfrag && v->extfrag->owner && v->extfrag->fallback_order == claim->chunk_order;
 }
 

@@ -42,7 +42,6 @@ bool rule_is_on(enum rule rule);
 #else
 static inline bool rule_is_on(enum rule rule)
 {
-	(void)rule;
 	return true;
 }
 #endif
