@@ -118,3 +118,6 @@ static inline void set_valid(uint8_t *bitmap, size_t i)
 		(columns)->column[i] = (value);                                                    \
 		set_valid((columns)->column##_valid, i);                                           \
 	} while (0)
+
+#define VALUE_OR(columns, column, i, otherwise)                                                    \
+	(is_valid((columns)->column##_valid, i) ? (columns)->column[i] : (otherwise))

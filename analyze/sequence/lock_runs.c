@@ -45,8 +45,7 @@ static int what_of(const struct sequence_kinds *k, const struct sequence_events 
 		return RUN_GIVE;
 	if (e->kind[i] == k->free_batched)
 		return RUN_TRACE;
-	if (e->kind[i] == k->alloc_zone_locked && is_valid(e->percpu_refill_valid, i) &&
-	    e->percpu_refill[i])
+	if (e->kind[i] == k->alloc_zone_locked && VALUE_OR(e, percpu_refill, i, false))
 		return RUN_TAKE;
 	return NO_RUN;
 }

@@ -347,12 +347,12 @@ static long read_compaction(struct zone_free *z, const struct zone_free_compacti
 	const struct zone_free_input *in = &z->input;
 	size_t i = z->row++;
 	bool isolates = c->kind[i] == in->isolate_freepages;
-	int64_t taken = is_valid(c->nr_taken_valid, i) ? c->nr_taken[i] : 0;
+	int64_t taken = VALUE_OR(c, nr_taken, i, 0);
 	struct unseen_pages unseen = {0};
 
 	if (z->targets && (isolates || c->kind[i] == in->begin || c->kind[i] == in->migratepages)) {
 		bool moves = c->kind[i] == in->migratepages;
-		int64_t moved = is_valid(c->nr_migrated_valid, i) ? c->nr_migrated[i] : 0;
+		int64_t moved = VALUE_OR(c, nr_migrated, i, 0);
 		struct unseen_row row = {
 			.pid = c->pid[i],
 			.begins = c->kind[i] == in->begin,

@@ -88,28 +88,27 @@ static void need(struct format *f, const struct tep_format_field *field)
 	f->size = end > f->size ? end : f->size;
 }
 
+static int use_field(const struct decoder *d, struct format *f, struct tep_event *event,
+		     const char *name, struct field *to, struct error *err)
+{
+	struct tep_format_field *field = tep_find_any_field(event, name);
+
+	if (!field || !field_set(to, d, field))
+		return fail(err, EINVAL, "%s:%s has no usable field '%s'", event->system,
+			    event->name, name);
+	need(f, field);
+	return 0;
+}
+
 static int set_common(const struct decoder *d, struct format *f, struct tep_event *event,
 		      struct error *err)
 {
-	const struct {
-		const char *name;
-		struct field *to;
-	} common[] = {
-		{"common_flags", &f->flags},
-		{"common_preempt_count", &f->preempt_count},
-		{"common_pid", &f->pid},
-	};
+	int ret;
 
 	f->size = WINDOW;
-	for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++) {
-		struct tep_format_field *field = tep_find_common_field(event, common[i].name);
-
-		if (!field || !field_set(common[i].to, d, field))
-			return fail(err, EINVAL, "%s:%s has no usable field '%s'", event->system,
-				    event->name, common[i].name);
-		need(f, field);
-	}
-	return 0;
+	ret = use_field(d, f, event, "common_flags", &f->flags, err);
+	ret = ret ?: use_field(d, f, event, "common_preempt_count", &f->preempt_count, err);
+	return ret ?: use_field(d, f, event, "common_pid", &f->pid, err);
 }
 
 /*
@@ -216,14 +215,7 @@ static int set_row(const struct decoder *d, struct format *f, struct tep_event *
 		f->nr_values++;
 	}
 	f->is_work = !strcmp(event->name, "workqueue_execute_start");
-	if (f->is_work) {
-		field = tep_find_field(event, "function");
-		if (!field || !field_set(&f->function, d, field))
-			return fail(err, EINVAL, "%s:%s has no usable field 'function'",
-				    event->system, event->name);
-		need(f, field);
-	}
-	return 0;
+	return f->is_work ? use_field(d, f, event, "function", &f->function, err) : 0;
 }
 
 /* Every address of a stack lies at a place that a struct field can hold. */
@@ -301,15 +293,11 @@ static bool find_kind(struct decoder *d, const struct tep_event *event, struct f
 static int set_lock_event(const struct decoder *d, struct format *f, struct tep_event *event,
 			  struct error *err)
 {
-	struct tep_format_field *field = tep_find_field(event, "lock_addr");
+	int ret = use_field(d, f, event, "lock_addr", &f->lock, err);
 
-	if (!field || !field_set(&f->lock, d, field))
-		return fail(err, EINVAL, "%s:%s has no usable field 'lock_addr'", event->system,
-			    event->name);
-	if (!d->addresses.nr_zone_locks)
+	if (!ret && !d->addresses.nr_zone_locks)
 		return fail(err, EINVAL, "the addresses of the zones' locks are unknown");
-	need(f, field);
-	return 0;
+	return ret;
 }
 
 /* The places of all fields that the rows need; 0 also for an event that is only counted. */

@@ -3,6 +3,7 @@
 #include "decode_internal.h"
 #include "ring/subbuf.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,42 +21,27 @@ enum {
 	SAVED_HEAD,
 };
 
-/* A growing array of words; NULL after a failed allocation. */
-struct words {
-	uint64_t *word;
-	size_t nr, room;
-};
-
-static void put_word(struct words *w, uint64_t value)
+static void put_word(FILE *to, uint64_t value)
 {
-	if (w->nr == w->room) {
-		uint64_t *more = reallocarray(w->word, 2 * w->room, sizeof(*more));
-
-		if (!more)
-			free(w->word);
-		w->word = more;
-		w->room *= 2;
-	}
-	if (w->word)
-		w->word[w->nr++] = value;
+	fwrite(&value, sizeof(value), 1, to);
 }
 
 /* Returns the number of types. */
-static uint64_t save_types(const struct decoder *d, struct words *w)
+static uint64_t save_types(const struct decoder *d, FILE *to)
 {
 	uint64_t nr = 0;
 
 	for (uint64_t type = 0; type < NR_TYPES; type++) {
 		if (!d->by_type[type] || !d->by_type[type]->count.events)
 			continue;
-		put_word(w, type);
-		put_word(w, d->by_type[type]->count.events);
+		put_word(to, type);
+		put_word(to, d->by_type[type]->count.events);
 		nr++;
 	}
 	return nr;
 }
 
-static uint64_t save_pids(const struct decoder *d, struct words *w)
+static uint64_t save_pids(const struct decoder *d, FILE *to)
 {
 	uint64_t nr = 0;
 
@@ -63,7 +49,7 @@ static uint64_t save_pids(const struct decoder *d, struct words *w)
 		uint64_t left = d->pids[pid / 64] >> pid % 64;
 
 		if (left & 1) {
-			put_word(w, pid);
+			put_word(to, pid);
 			nr++;
 		} else if (!left) {
 			pid |= 63;
@@ -72,32 +58,31 @@ static uint64_t save_pids(const struct decoder *d, struct words *w)
 	return nr;
 }
 
-static uint64_t save_cpus(const struct decoder *d, struct words *w)
+static uint64_t save_cpus(const struct decoder *d, FILE *to)
 {
 	uint64_t nr = 0;
 
 	for (uint64_t cpu = 0; d->last && cpu < DECODER_CPUS; cpu++) {
 		if (d->last[cpu].what == NOTHING)
 			continue;
-		put_word(w, cpu);
-		put_word(w, d->last[cpu].ts);
-		put_word(w, (uint64_t)d->last[cpu].pid);
-		put_word(w, d->last[cpu].what);
+		put_word(to, cpu);
+		put_word(to, d->last[cpu].ts);
+		put_word(to, (uint64_t)d->last[cpu].pid);
+		put_word(to, d->last[cpu].what);
 		nr++;
 	}
 	return nr;
 }
 
-static uint64_t save_stacks(const struct decoder *d, struct words *w)
+static uint64_t save_stacks(const struct decoder *d, FILE *to)
 {
 	uint64_t frames[STACK_FRAMES];
 	uint32_t nr = 0;
 	int length;
 
 	while (d->stacks && (length = stacks_get(d->stacks, nr, frames)) >= 0) {
-		put_word(w, (uint64_t)length);
-		for (int i = 0; i < length; i++)
-			put_word(w, frames[i]);
+		put_word(to, (uint64_t)length);
+		fwrite(frames, sizeof(frames[0]), (size_t)length, to);
 		nr++;
 	}
 	return nr;
@@ -105,21 +90,25 @@ static uint64_t save_stacks(const struct decoder *d, struct words *w)
 
 uint64_t *decoder_save(const struct decoder *d, size_t *nr)
 {
-	struct words w = {malloc(1024 * sizeof(uint64_t)), 0, 1024};
 	uint64_t head[SAVED_HEAD] = {[SAVED_EVENTS] = d->nr_events, [SAVED_BAD] = d->bad};
+	char *words = NULL;
+	size_t size = 0;
+	FILE *to = open_memstream(&words, &size);
 
-	for (int i = 0; w.word && i < SAVED_HEAD; i++)
-		put_word(&w, head[i]);
-	if (w.word) {
-		head[SAVED_TYPES] = save_types(d, &w);
-		head[SAVED_PIDS] = save_pids(d, &w);
-		head[SAVED_CPUS] = save_cpus(d, &w);
-		head[SAVED_STACKS] = save_stacks(d, &w);
+	if (!to)
+		return NULL;
+	fwrite(head, sizeof(head), 1, to);
+	head[SAVED_TYPES] = save_types(d, to);
+	head[SAVED_PIDS] = save_pids(d, to);
+	head[SAVED_CPUS] = save_cpus(d, to);
+	head[SAVED_STACKS] = save_stacks(d, to);
+	if (fclose(to)) {
+		free(words);
+		return NULL;
 	}
-	if (w.word)
-		memcpy(w.word, head, sizeof(head));
-	*nr = w.nr;
-	return w.word;
+	memcpy(words, head, sizeof(head));
+	*nr = size / sizeof(uint64_t);
+	return (uint64_t *)words;
 }
 
 /* The unread words of a saved decoder. */

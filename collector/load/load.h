@@ -5,8 +5,7 @@
  * A load is a set of processes. main.c starts and ends them; each runs its role until over().
  * Everything here may be called in any of these processes.
  */
-#ifndef LOAD_H
-#define LOAD_H
+#pragma once
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -122,5 +121,3 @@ long read_number(const char *file);
 
 /* Write the text to the file; 0, or -errno. */
 int write_text(const char *file, const char *text);
-
-#endif

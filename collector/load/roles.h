@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* roles.h - processes that several loads have. */
-#ifndef ROLES_H
-#define ROLES_H
+#pragma once
 
 #include "load.h"
 
@@ -13,5 +12,3 @@ int file_io(const char *name, size_t size, bool write_it);
 
 /* Start `nr` processes that run `body`, at most 16, wait for all of them, and again. */
 void churn_children(struct load *load, int nr, void (*body)(struct load *));
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* summary.h - what a load prints at its end, and the samples that it leaves to the recorder. */
-#ifndef SUMMARY_H
-#define SUMMARY_H
+#pragma once
 
 #include "load.h"
 
@@ -13,5 +12,3 @@ void print_summary(const struct load_kind *kind, const struct load *load, int pr
 
 /* Print the public loads, as JSON. */
 void print_loads(const struct load_kind *const *kinds);
-
-#endif

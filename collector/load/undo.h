@@ -6,8 +6,7 @@
  * the load or one of its processes runs. undo_left() finds the files without a lock: those of loads
  * that were killed. The list is in /run/pagetape, or in a directory of the user below /tmp.
  */
-#ifndef UNDO_H
-#define UNDO_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -24,5 +23,3 @@ void undo_all(void);
 
 /* Undo the changes of loads that were killed; their number. Lines to stderr if `say`. */
 int undo_left(bool say);
-
-#endif

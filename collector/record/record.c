@@ -64,12 +64,9 @@ int recorder_new(struct recorder **out, const struct recorder_config *config, st
 	r->stop = r->dir_fd = -1;
 	r->spool = strdup(config->spool);
 	ret = r->spool ? 0 : fail(err, ENOMEM, "no memory for a recording");
-	if (!ret)
-		ret = instance_new(&r->instance, &config->instance, err);
-	if (!ret)
-		ret = recorder_set_formats(r, config, err);
-	if (!ret)
-		ret = recorder_set_cpus(r, err);
+	ret = ret ?: instance_new(&r->instance, &config->instance, err);
+	ret = ret ?: recorder_set_formats(r, config, err);
+	ret = ret ?: recorder_set_cpus(r, err);
 	if (!ret) {
 		r->stop = eventfd(0, EFD_CLOEXEC);
 		if (r->stop < 0)
@@ -352,8 +349,7 @@ static int describe(struct recorder *r, struct error *err)
 		ret = copy_file("/proc/kallsyms", path, err);
 	/* Last: a spool with formats has all that its reader needs, whenever the recorder dies. */
 	snprintf(path, sizeof(path), "%s/formats", r->spool);
-	if (!ret)
-		ret = formats_write(path, r->instance, r->events, r->nr_events, &r->addresses, err);
+	ret = ret ?: formats_write(path, r->instance, r->events, r->nr_events, &r->addresses, err);
 	return ret;
 }
 

@@ -129,14 +129,12 @@ int recorder_set_formats(struct recorder *r, const struct recorder_config *confi
 	tep_set_long_size(r->unspool.source.tep, sizeof(long));
 	tep_set_page_size(r->unspool.source.tep, (int)sysconf(_SC_PAGESIZE));
 	ret = add_events(r, config->events, err);
-	if (!ret)
-		ret = check_page_events(r, err);
+	ret = ret ?: check_page_events(r, err);
 	for (const char *const *text = config->filters; !ret && *text; text++)
 		ret = add_name(&r->filters, &r->nr_filters, *text, err);
 	if (!ret && !r->nr_events)
 		ret = fail(err, ENOENT, "this kernel has none of the events asked for");
-	if (!ret)
-		ret = add_events(r, task_events, err);
+	ret = ret ?: add_events(r, task_events, err);
 	if (!ret && config->stacks && !learn_event(r, "ftrace", "kernel_stack"))
 		ret = fail(err, ENOTSUP, "this kernel records no stacks (CONFIG_STACKTRACE)");
 	if (!ret && config->stacks)
@@ -145,10 +143,8 @@ int recorder_set_formats(struct recorder *r, const struct recorder_config *confi
 	if (!ret)
 		ret = decoder_new(&r->unspool.source.decoder, r->unspool.source.tep, &names,
 				  SOURCE_ROWS, err);
-	if (!ret)
-		ret = decoder_check(r->unspool.source.decoder, err);
-	if (!ret)
-		ret = tasks_new(&r->unspool.tasks, r->unspool.source.tep, err);
+	ret = ret ?: decoder_check(r->unspool.source.decoder, err);
+	ret = ret ?: tasks_new(&r->unspool.tasks, r->unspool.source.tep, err);
 	return ret;
 }
 
@@ -206,8 +202,7 @@ int recorder_add_stacks(struct recorder *r, const char *event, const char *filte
 	if (strlen(filter) > STACK_FILTER)
 		ret = fail(err, E2BIG, "the condition of stacks is longer than %d bytes",
 			   STACK_FILTER);
-	if (!ret)
-		ret = add_name(&r->stacks, &r->nr_stacks, event, err);
+	ret = ret ?: add_name(&r->stacks, &r->nr_stacks, event, err);
 	return ret ?: add_name(&r->stacks, &r->nr_stacks, filter, err);
 }
 

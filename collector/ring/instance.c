@@ -177,9 +177,7 @@ static int set_up(struct instance *instance, size_t ring_kb, struct error *err)
 	int ret;
 
 	ret = write_file(instance, "tracing_on", "0", err);
-	if (ret)
-		return ret;
-	ret = write_file(instance, "trace_clock", "mono", err);
+	ret = ret ?: write_file(instance, "trace_clock", "mono", err);
 	if (ret)
 		return ret;
 	for (size_t i = 0; i < sizeof(unwanted) / sizeof(unwanted[0]); i++)

@@ -83,10 +83,8 @@ int snapshot_new(struct snapshot **out, struct error *err)
 	int ret = s ? snapshot_load(s, 1, err) : fail(err, ENOMEM, "no memory for a snapshot");
 
 	*out = NULL;
-	if (!ret)
-		ret = make_buffers(s, err);
-	if (!ret)
-		ret = follow_hotplug(s, err);
+	ret = ret ?: make_buffers(s, err);
+	ret = ret ?: follow_hotplug(s, err);
 	if (ret) {
 		snapshot_free(s);
 		return ret;
@@ -109,13 +107,6 @@ void snapshot_free(struct snapshot *s)
 	free(s->locks);
 	free(s->joined.nodes);
 	free(s);
-}
-
-static int refresh(struct snapshot *s, struct error *err)
-{
-	int ret = maps_fit(s) ? 0 : snapshot_load(s, 1, err);
-
-	return ret ? ret : follow_hotplug(s, err);
 }
 
 static int take(struct snapshot *s, uint16_t nr, unsigned int max_us, struct snapshot_result *out,
@@ -155,10 +146,10 @@ bool snapshot_zone_lock(const struct snapshot *s, uint32_t z, struct snapshot_zo
 int snapshot_take(struct snapshot *s, uint16_t nr, unsigned int max_us, struct snapshot_result *out,
 		  struct error *err)
 {
-	int ret = refresh(s, err);
+	int ret = maps_fit(s) ? 0 : snapshot_load(s, 1, err);
 
-	if (!ret)
-		ret = take(s, nr, max_us, out, err);
+	ret = ret ?: follow_hotplug(s, err);
+	ret = ret ?: take(s, nr, max_us, out, err);
 	if (ret || out->exact || !out->hindered[SNAPSHOT_FULL])
 		return ret;
 	/* The lists grow while they are copied. */

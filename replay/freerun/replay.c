@@ -32,10 +32,8 @@ static int open_outputs(struct replay *r, struct error *err)
 
 	for (int i = 0; i < NR_SERIES && !ret; i++)
 		ret = run_output(&r->run, &r->series[i], series_tables[i], OTHER_ROWS, err);
-	if (!ret)
-		ret = run_output(&r->run, &r->event_count, &event_count_table, OTHER_ROWS, err);
-	if (!ret)
-		ret = run_output(&r->run, &r->huge_request, &huge_request_table, OTHER_ROWS, err);
+	ret = ret ?: run_output(&r->run, &r->event_count, &event_count_table, OTHER_ROWS, err);
+	ret = ret ?: run_output(&r->run, &r->huge_request, &huge_request_table, OTHER_ROWS, err);
 	for (int i = 0; i < NR_FRAGMENTATION_SAMPLE && !ret; i++)
 		ret = run_output(&r->run, &r->samples[i], fragmentation_sample_tables[i],
 				 OTHER_ROWS, err);
@@ -61,8 +59,7 @@ int replay_new(struct replay **out, const struct replay_config *config, struct e
 			   "reclaim of the model's own needs page events, which a tape of the "
 			   "event set zone does not have: use --reclaim R0, or record with "
 			   "--events all");
-	if (!ret)
-		ret = open_outputs(r, err);
+	ret = ret ?: open_outputs(r, err);
 	if (ret) {
 		replay_free(r);
 		return ret;
@@ -142,8 +139,7 @@ static int start_reclaim(struct replay *r, struct error *err)
 	if (!ret && r->config.events)
 		ret = run_output(&r->run, &r->reclaim.rows.compaction, &compaction_table,
 				 OTHER_ROWS, err);
-	if (!ret)
-		ret = reclaim_run_start(&r->reclaim, &r->serve.pages, &r->serve.at, err);
+	ret = ret ?: reclaim_run_start(&r->reclaim, &r->serve.pages, &r->serve.at, err);
 	for (int node = 0; !ret && node < r->model->nr_nodes; node++)
 		r->reclaim.kswapds[node].pid = recorded->kswapds[node].pid;
 	return ret;
@@ -175,16 +171,13 @@ static int start(struct replay *r, struct error *err)
 	for (int cpu = 0; cpu < r->model->nr_cpus; cpu++)
 		r->busy[cpu] = true;
 	ret = choose_clocks(r, err);
-	if (!ret)
-		ret = pcp_occupancies_new(&r->occupancies, r->model, err);
-	if (!ret)
-		ret = serve_init(&r->serve, r->model, r->run.anomalies, err);
+	ret = ret ?: pcp_occupancies_new(&r->occupancies, r->model, err);
+	ret = ret ?: serve_init(&r->serve, r->model, r->run.anomalies, err);
 	if (!ret)
 		ret = rewrites_init(&r->rewrites, r->config.rewrites, r->config.nr_rewrites,
 				    r->model, err);
 	r->serve.rewrites = r->rewrites.nr ? &r->rewrites : NULL;
-	if (!ret)
-		ret = requests_init(&r->requests, r->model, r->run.anomalies, err);
+	ret = ret ?: requests_init(&r->requests, r->model, r->run.anomalies, err);
 	if (!ret && r->config.counted)
 		ret = event_counts_init(&r->event_counts, r->model->nr_cpus, &r->config.recorder,
 					err);
@@ -195,8 +188,7 @@ static int start(struct replay *r, struct error *err)
 	r->model->record->drains_inferred = r->run.load.inferred_rows.nr > 0;
 	r->model->events = r->config.events ? &r->events : NULL;
 	ret = start_reclaim(r, err);
-	if (!ret)
-		ret = start_variation(r, err);
+	ret = ret ?: start_variation(r, err);
 	r->run.started = !ret;
 	return ret;
 }
@@ -494,8 +486,7 @@ int replay_feed_columns(struct replay *r, const struct event_columns *columns, s
 {
 	int ret = start(r, err);
 
-	if (!ret)
-		ret = run_feed(&r->run, columns, nr, feed_rows, r, err);
+	ret = ret ?: run_feed(&r->run, columns, nr, feed_rows, r, err);
 	r->totals.events = r->run.rows;
 	r->totals.loop_seconds = r->run.loop_seconds;
 	r->totals.requests = r->requests.arrived;

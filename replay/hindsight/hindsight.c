@@ -80,26 +80,19 @@ static int prepare(struct hindsight *h, struct error *err)
 	return 0;
 }
 
-/* The number of a zone of the tape, or -1. */
-static int zone_number(const struct hindsight *h, int node, int type)
-{
-	for (int z = 0; z < h->m->nr_zones; z++)
-		if (h->m->zones[z].node == node && h->m->zones[z].type == type)
-			return z;
-	return -1;
-}
-
 static void load_counts(struct hindsight *h, const struct pcp_columns *c, size_t nr)
 {
 	for (size_t i = 0; i < nr; i++) {
-		int z = zone_number(h, c->node[i], c->zone[i]);
+		const struct zone *zone = zone_by_type(h->m, c->node[i], c->zone[i]);
 
-		if (c->snapshot[i] || z < 0 || c->cpu[i] >= h->m->nr_cpus)
+		uint32_t pcp;
+
+		if (c->snapshot[i] || !zone || c->cpu[i] >= h->m->nr_cpus)
 			continue;
-		z = zone_pcp(h->m, &h->m->zones[z], c->cpu[i])->number;
-		h->counts[z] = c->count[i];
-		h->held[z] = c->count[i];
-		h->given[z] = (struct given_pcp){
+		pcp = zone_pcp(h->m, zone, c->cpu[i])->number;
+		h->counts[pcp] = c->count[i];
+		h->held[pcp] = c->count[i];
+		h->given[pcp] = (struct given_pcp){
 			.listed = true,
 			.limits = is_valid(c->high_min_valid, i) && is_valid(c->high_max_valid, i),
 			.count = c->count[i],
@@ -114,13 +107,13 @@ static void load_counts(struct hindsight *h, const struct pcp_columns *c, size_t
 static void load_areas(struct hindsight *h, const struct free_area_columns *c, size_t nr)
 {
 	for (size_t i = 0; i < nr; i++) {
-		int z = zone_number(h, c->node[i], c->zone[i]);
+		const struct zone *zone = zone_by_type(h->m, c->node[i], c->zone[i]);
 
-		if (c->snapshot[i] || z < 0 || !is_valid(c->migratetype_valid, i) ||
+		if (c->snapshot[i] || !zone || !is_valid(c->migratetype_valid, i) ||
 		    c->migratetype[i] >= NR_MIGRATETYPE || c->page_order[i] >= NR_PAGE_ORDERS)
 			continue;
 		/* There are no more blocks than pages, whatever the tape says. */
-		h->free_areas[z][c->page_order[i]][c->migratetype[i]] =
+		h->free_areas[zone->number][c->page_order[i]][c->migratetype[i]] =
 			c->nr_free[i] < h->m->nr_frames ? (int64_t)c->nr_free[i] : h->m->nr_frames;
 		h->areas_by_type = true;
 	}
@@ -129,10 +122,10 @@ static void load_areas(struct hindsight *h, const struct free_area_columns *c, s
 static void load_block_counts(struct hindsight *h, const struct block_count_columns *c, size_t nr)
 {
 	for (size_t i = 0; i < nr; i++) {
-		int z = zone_number(h, c->node[i], c->zone[i]);
+		const struct zone *zone = zone_by_type(h->m, c->node[i], c->zone[i]);
 
-		if (!c->snapshot[i] && z >= 0 && c->migratetype[i] < NR_MIGRATETYPE)
-			h->nr_blocks[z][c->migratetype[i]] = (int64_t)c->nr_blocks[i];
+		if (!c->snapshot[i] && zone && c->migratetype[i] < NR_MIGRATETYPE)
+			h->nr_blocks[zone->number][c->migratetype[i]] = (int64_t)c->nr_blocks[i];
 	}
 }
 

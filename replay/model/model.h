@@ -252,6 +252,15 @@ static inline const struct zone *pfn_zone(const struct model *m, uint64_t pfn)
 	return NULL;
 }
 
+/* The zone of a node and type, or NULL. */
+static inline struct zone *zone_by_type(const struct model *m, int node, int type)
+{
+	for (int i = 0; i < m->nr_zones; i++)
+		if (m->zones[i].node == node && m->zones[i].type == type)
+			return &m->zones[i];
+	return NULL;
+}
+
 /* The frame of a pfn, or NO_FRAME. */
 static inline frame_nr pfn_frame(const struct model *m, uint64_t pfn)
 {

@@ -131,7 +131,7 @@ static bool has_type(int kind)
 static bool read_event(struct validate *v, struct window_event *event,
 		       const struct event_columns *c, size_t i)
 {
-	uint64_t pfn = is_valid(c->pfn_valid, i) ? c->pfn[i] : UINT64_MAX;
+	uint64_t pfn = VALUE_OR(c, pfn, i, UINT64_MAX);
 	const struct model *m = v->m;
 	const struct zone *zone;
 
@@ -143,7 +143,7 @@ static bool read_event(struct validate *v, struct window_event *event,
 		.cpu = c->cpu[i],
 		.kind = c->kind[i],
 		.flags = c->flags[i],
-		.order = is_valid(c->page_order_valid, i) ? c->page_order[i] : 0,
+		.order = VALUE_OR(c, page_order, i, 0),
 	};
 	if (event->kind >= NR_EVENT_KIND || event->cpu >= m->nr_cpus ||
 	    event->order > m->max_order || event->ts >> 62 || event->ts < v->last_ts)
@@ -154,7 +154,7 @@ static bool read_event(struct validate *v, struct window_event *event,
 			goto bad;
 	}
 	if (event->kind == EVENT_KIND_ALLOC)
-		event->gfp_flags = is_valid(c->gfp_flags_valid, i) ? c->gfp_flags[i] : 0;
+		event->gfp_flags = VALUE_OR(c, gfp_flags, i, 0);
 	else if (m->record->zone_events && has_type(event->kind))
 		event->gfp_flags = refill_gfp(event->migratetype, event->flags);
 	if (event->kind == EVENT_KIND_ALLOC_EXTFRAG) {
@@ -434,9 +434,7 @@ int validate_feed_columns(struct validate *v, const struct event_columns *column
 		ret = next_events_done(&v->whereabouts.next_events, err);
 	if (!ret && !v->score.contents.pages)
 		ret = page_contents_new(&v->score.contents, v->m, err);
-	if (ret)
-		return ret;
-	ret = run_feed(&v->run, columns, nr, feed_rows, v, err);
+	ret = ret ?: run_feed(&v->run, columns, nr, feed_rows, v, err);
 	v->totals.events = v->run.rows;
 	v->totals.loop_seconds = v->run.loop_seconds;
 	return ret;

@@ -1,29 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emit_rows.h"
 
+/* Begin a row with the columns that both tables have; leaves the function without memory. */
+#define BEGIN_ROW(output)                                                                          \
+	const struct moment *now = &rows->model->now;                                              \
+	size_t i = output_row(output, &columns);                                                   \
+	if (!columns)                                                                              \
+		return;                                                                            \
+	columns->ts[i] = now->ts + row->after_ns;                                                  \
+	columns->cpu[i] = now->cpu;                                                                \
+	columns->pid[i] = now->pid;                                                                \
+	columns->flags[i] = now->flags;                                                            \
+	columns->at[i] = rows->model->events ? rows->model->events->rows : 0;                      \
+	columns->kind[i] = (uint8_t)row->kind;                                                     \
+	if (row->node >= 0)                                                                        \
+		SET_VALUE(columns, node, i, (int16_t)row->node);                                   \
+	if (row->zone >= 0)                                                                        \
+		SET_VALUE(columns, zone, i, (uint8_t)row->zone);                                   \
+	if (row->order >= 0)                                                                       \
+		SET_VALUE(columns, page_order, i, (int8_t)row->order);
+
 void emit_reclaim(const struct row_outputs *rows, const struct reclaim_row *row)
 {
-	const struct moment *now = &rows->model->now;
 	struct reclaim_columns *columns;
-	size_t i;
 
 	if (!rows->reclaim)
 		return;
-	i = output_row(rows->reclaim, &columns);
-	if (!columns)
-		return;
-	columns->ts[i] = now->ts + row->after_ns;
-	columns->cpu[i] = now->cpu;
-	columns->pid[i] = now->pid;
-	columns->flags[i] = now->flags;
-	columns->at[i] = rows->model->events ? rows->model->events->rows : 0;
-	columns->kind[i] = (uint8_t)row->kind;
-	if (row->node >= 0)
-		SET_VALUE(columns, node, i, (int16_t)row->node);
-	if (row->zone >= 0)
-		SET_VALUE(columns, zone, i, (uint8_t)row->zone);
-	if (row->order >= 0)
-		SET_VALUE(columns, page_order, i, (int8_t)row->order);
+	BEGIN_ROW(rows->reclaim)
 	if (row->kind == RECLAIM_KIND_WAKEUP_KSWAPD ||
 	    row->kind == RECLAIM_KIND_DIRECT_RECLAIM_BEGIN ||
 	    row->kind == RECLAIM_KIND_NODE_RECLAIM_BEGIN)
@@ -52,27 +55,11 @@ uint64_t emit_direct_reclaim(const struct row_outputs *rows, const struct reclai
 
 void emit_compaction(const struct row_outputs *rows, const struct compaction_row *row)
 {
-	const struct moment *now = &rows->model->now;
 	struct compaction_columns *columns;
-	size_t i;
 
 	if (!rows->compaction)
 		return;
-	i = output_row(rows->compaction, &columns);
-	if (!columns)
-		return;
-	columns->ts[i] = now->ts + row->after_ns;
-	columns->cpu[i] = now->cpu;
-	columns->pid[i] = now->pid;
-	columns->flags[i] = now->flags;
-	columns->at[i] = rows->model->events ? rows->model->events->rows : 0;
-	columns->kind[i] = (uint8_t)row->kind;
-	if (row->node >= 0)
-		SET_VALUE(columns, node, i, (int16_t)row->node);
-	if (row->zone >= 0)
-		SET_VALUE(columns, zone, i, (uint8_t)row->zone);
-	if (row->order >= 0)
-		SET_VALUE(columns, page_order, i, (int8_t)row->order);
+	BEGIN_ROW(rows->compaction)
 	if (row->priority < 0)
 		return;
 	SET_VALUE(columns, gfp_flags, i, row->gfp_flags);

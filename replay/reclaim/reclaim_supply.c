@@ -26,7 +26,7 @@ static int load_row(struct reclaimed *row, const struct model *m, const struct r
 	*row = (struct reclaimed){
 		.at = c->at[i],
 		.ts = c->ts[i],
-		.since = is_valid(c->since_valid, i) ? c->since[i] : 0,
+		.since = VALUE_OR(c, since, i, 0),
 		.frame = NO_FRAME,
 		.next = NO_ROW,
 		.kind = c->kind[i],

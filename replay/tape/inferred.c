@@ -110,7 +110,7 @@ static int load_row(struct inferred *row, const struct model *m, const struct in
 	*row = (struct inferred){
 		.at = c->at[i],
 		.ts = c->ts[i],
-		.since = is_valid(c->since_valid, i) ? c->since[i] : c->at[i],
+		.since = VALUE_OR(c, since, i, c->at[i]),
 		.event_row =
 			early && is_valid(c->event_row_valid, i) ? c->event_row[i] : UINT64_MAX,
 		.frame = zone->base + (uint32_t)(c->pfn[i] - zone->base_pfn),
@@ -119,7 +119,7 @@ static int load_row(struct inferred *row, const struct model *m, const struct in
 		.kind = c->kind[i],
 		.order = c->page_order[i],
 		.migratetype = c->migratetype[i],
-		.behind = is_valid(c->behind_valid, i) ? c->behind[i] : 0,
+		.behind = VALUE_OR(c, behind, i, 0),
 	};
 	if (row->since > row->at)
 		return fail(err, EINVAL, "inferred: row of event %llu: since event %llu",

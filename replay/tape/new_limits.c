@@ -62,8 +62,7 @@ int new_limits_load(struct new_limits *limits, struct arrays *arrays,
 			.value = columns->value[i],
 			.what = columns->what[i],
 			.zone = (uint8_t)(zone < 0 ? 0 : zone),
-			.upper_zone =
-				is_valid(columns->upper_zone_valid, i) ? columns->upper_zone[i] : 0,
+			.upper_zone = VALUE_OR(columns, upper_zone, i, 0),
 		};
 		ret = check_row(limits, row, err);
 		limits->nr += !ret;

@@ -59,10 +59,10 @@ static void read_row(struct next_events *f, uint64_t row, int kind, frame_nr fra
 frame_nr next_event_frame(const struct model *m, const struct zone **zone,
 			  const struct event_columns *c, size_t i, int *order)
 {
-	uint64_t pfn = is_valid(c->pfn_valid, i) ? c->pfn[i] : UINT64_MAX;
+	uint64_t pfn = VALUE_OR(c, pfn, i, UINT64_MAX);
 	frame_nr frame;
 
-	*order = is_valid(c->page_order_valid, i) ? c->page_order[i] : 0;
+	*order = VALUE_OR(c, page_order, i, 0);
 	if (!zone_has(*zone, pfn)) {
 		const struct zone *other = pfn_zone(m, pfn);
 

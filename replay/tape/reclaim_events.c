@@ -138,8 +138,7 @@ int reclaim_events_load(struct reclaim_events *a, struct model *m,
 		switch (columns->kind[i]) {
 		case RECLAIM_KIND_KSWAPD_WAKE:
 			reclaim_event.kind = RECLAIM_EVENT_KSWAPD_BEGIN;
-			reclaim_event.class_zone =
-				is_valid(columns->zone_valid, i) ? columns->zone[i] : ZONE_MOVABLE;
+			reclaim_event.class_zone = VALUE_OR(columns, zone, i, ZONE_MOVABLE);
 			if (where < 0)
 				continue;
 			a->kswapds[where].known = true;
@@ -175,8 +174,7 @@ int reclaim_events_load(struct reclaim_events *a, struct model *m,
 			reclaim_event.kind = RECLAIM_EVENT_DIRECT_END;
 			where = columns->cpu[i];
 			reclaim_event.order = end_reclaim(a, columns->pid[i]).order;
-			reclaim_event.progress = is_valid(columns->nr_reclaimed_valid, i) &&
-						 columns->nr_reclaimed[i];
+			reclaim_event.progress = VALUE_OR(columns, nr_reclaimed, i, 0);
 			break;
 		default: /* any other row of a kswapd's task prolongs its pass */
 			reclaim_event.kind = RECLAIM_EVENT_KSWAPD_SEEN;

@@ -44,8 +44,7 @@ static bool is_wanted(const struct compaction_columns *columns, size_t i)
 	}
 }
 
-#define OR(column, otherwise)                                                                      \
-	(is_valid(columns->column##_valid, i) ? columns->column[i] : (otherwise))
+#define OR(column, otherwise) VALUE_OR(columns, column, i, otherwise)
 
 static struct recorded_compaction_row read_row(const struct compaction_columns *columns, size_t i)
 {

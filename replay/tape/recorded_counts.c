@@ -61,7 +61,7 @@ static bool is_for_huge_page(const struct event_columns *e, size_t i, int order)
 static void count_row(struct recorded_counts *c, const struct event_columns *e, size_t i)
 {
 	struct moment now = {.ts = e->ts[i], .pid = e->pid[i], .cpu = e->cpu[i]};
-	int order = is_valid(e->page_order_valid, i) ? e->page_order[i] : NO_ORDER;
+	int order = VALUE_OR(e, page_order, i, NO_ORDER);
 	bool has_page = is_valid(e->pfn_valid, i);
 
 	if (order > NO_ORDER || (order == NO_ORDER && is_valid(e->page_order_valid, i)) ||

@@ -80,7 +80,7 @@ __attribute__((cold)) static void refuse(const struct requests *q, const struct 
 			      .at = at + i,
 			      .moment = &moment,
 			      .pfn = is_valid(c->pfn_valid, i) ? (int64_t)c->pfn[i] : NO_PFN,
-			      .order = is_valid(c->page_order_valid, i) ? c->page_order[i] : 0,
+			      .order = VALUE_OR(c, page_order, i, 0),
 			      .kind = kind,
 			      .action = ANOMALY_ACTION_IGNORED,
 		      });

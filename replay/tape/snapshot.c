@@ -34,28 +34,19 @@ int snapshot_zones(struct zone_spec *specs, int *nr, int room, const struct zone
 			.managed = columns->managed[i],
 			.wmark = {(int64_t)columns->wmark_min[i], (int64_t)columns->wmark_low[i],
 				  (int64_t)columns->wmark_high[i]},
-			.wmark_promo = is_valid(columns->wmark_promo_valid, i)
-					       ? columns->wmark_promo[i]
-					       : 0,
+			.wmark_promo = VALUE_OR(columns, wmark_promo, i, 0),
 			.lowmem_reserve = {(int64_t)columns->lowmem_reserve_dma[i],
 					   (int64_t)columns->lowmem_reserve_dma32[i],
 					   (int64_t)columns->lowmem_reserve_normal[i],
 					   (int64_t)columns->lowmem_reserve_highmem[i],
 					   (int64_t)columns->lowmem_reserve_movable[i],
 					   (int64_t)columns->lowmem_reserve_device[i]},
-			.boost = is_valid(columns->boost_valid, i) ? (int64_t)columns->boost[i] : 0,
-			.nr_reserved_highatomic = is_valid(columns->nr_reserved_highatomic_valid, i)
-							  ? columns->nr_reserved_highatomic[i]
-							  : 0,
-			.stat_threshold = is_valid(columns->stat_threshold_valid, i)
-						  ? columns->stat_threshold[i]
-						  : 0,
-			.below_high =
-				is_valid(columns->below_high_valid, i) && columns->below_high[i],
-			.reclaim_active = is_valid(columns->reclaim_active_valid, i) &&
-					  columns->reclaim_active[i],
-			.boosted_watermark = is_valid(columns->boosted_watermark_valid, i) &&
-					     columns->boosted_watermark[i],
+			.boost = (int64_t)VALUE_OR(columns, boost, i, 0),
+			.nr_reserved_highatomic = VALUE_OR(columns, nr_reserved_highatomic, i, 0),
+			.stat_threshold = VALUE_OR(columns, stat_threshold, i, 0),
+			.below_high = VALUE_OR(columns, below_high, i, false),
+			.reclaim_active = VALUE_OR(columns, reclaim_active, i, false),
+			.boosted_watermark = VALUE_OR(columns, boosted_watermark, i, false),
 		};
 	}
 	return 0;
@@ -94,7 +85,7 @@ static void load_pcp_of_parts(struct model *m, const struct pcp_columns *columns
 			continue;
 		zone->pcp_unseen += columns->count[i];
 		zone_pcp(m, zone, columns->cpu[i])->flags =
-			is_valid(columns->flags_valid, i) ? columns->flags[i] : PCP_FREE_HIGH_BATCH;
+			VALUE_OR(columns, flags, i, PCP_FREE_HIGH_BATCH);
 	}
 }
 

@@ -6,15 +6,6 @@
 
 #include <errno.h>
 
-/* The number of a zone, or -1. */
-static int find_zone(const struct model *m, int node, int type)
-{
-	for (int z = 0; z < m->nr_zones; z++)
-		if (m->zones[z].node == node && m->zones[z].type == type)
-			return z;
-	return -1;
-}
-
 /* A number of pages; 0 where the kernel has no such value. */
 static int32_t pages(const uint8_t *valid, const uint32_t *column, size_t i)
 {
@@ -27,16 +18,16 @@ static struct stamp read_row(const struct stamp_columns *c, size_t i, uint16_t z
 		.at = c->at[i],
 		.zone = zone,
 		.kind = c->kind[i],
-		.below_high = is_valid(c->below_high_valid, i) && c->below_high[i],
+		.below_high = VALUE_OR(c, below_high, i, false),
 		.reclaim_active = c->reclaim_active[i],
 		.count = pages(c->count_valid, c->count, i),
 		.high = pages(c->high_valid, c->high, i),
 		.high_min = pages(c->high_min_valid, c->high_min, i),
 		.high_max = pages(c->high_max_valid, c->high_max, i),
 		.batch = pages(c->batch_valid, c->batch, i),
-		.free_count = is_valid(c->free_count_valid, i) ? c->free_count[i] : 0,
-		.alloc_factor = is_valid(c->alloc_factor_valid, i) ? c->alloc_factor[i] : 0,
-		.free_factor = is_valid(c->free_factor_valid, i) ? (uint8_t)c->free_factor[i] : 0,
+		.free_count = VALUE_OR(c, free_count, i, 0),
+		.alloc_factor = VALUE_OR(c, alloc_factor, i, 0),
+		.free_factor = (uint8_t)VALUE_OR(c, free_factor, i, 0),
 	};
 }
 
@@ -60,16 +51,16 @@ int stamps_load(struct stamps *s, const struct model *m, const struct stamp_colu
 	int ret = rows ? make_room(s, m, rows, err) : 0;
 
 	for (size_t i = 0; i < rows && !ret; i++) {
-		int zone = find_zone(m, columns->node[i], columns->zone[i]);
+		const struct zone *zone = zone_by_type(m, columns->node[i], columns->zone[i]);
 		int cpu = columns->cpu[i];
 
-		if (columns->at[i] < first || zone < 0 || cpu >= m->nr_cpus)
+		if (columns->at[i] < first || !zone || cpu >= m->nr_cpus)
 			continue;
 		if (s->nr && columns->at[i] < s->rows[s->nr - 1].at)
 			return fail(err, EINVAL, "stamp: row %zu goes back from event %llu to %llu",
 				    s->nr, (unsigned long long)s->rows[s->nr - 1].at,
 				    (unsigned long long)columns->at[i]);
-		s->rows[s->nr++] = read_row(columns, i, (uint16_t)zone);
+		s->rows[s->nr++] = read_row(columns, i, zone->number);
 		if (s->last[cpu])
 			s->rows[s->last[cpu] - 1].later = (uint32_t)s->nr;
 		else
