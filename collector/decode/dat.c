@@ -188,18 +188,8 @@ static int open_stream(struct dat *d, int instance, int cpu, struct error *err)
 	if (bytes < 0) /* another instance has more CPUs */
 		return 0;
 	s->ring = &d->source.rings[d->nr_streams++];
-	*s->ring = (struct ring){
-		.cpu = cpu,
-		.instance = d->names[instance],
-		.overrun = UNKNOWN_COUNT,
-		.commit_overrun = UNKNOWN_COUNT,
-		.dropped = UNKNOWN_COUNT,
-		.bytes = (uint64_t)bytes,
-		.first_ts = UNKNOWN_COUNT,
-		.last_ts = UNKNOWN_COUNT,
-		.spool_peak = UNKNOWN_COUNT,
-		.spool_full = UNKNOWN_COUNT,
-	};
+	*s->ring = ring_unread(cpu, d->names[instance]);
+	s->ring->bytes = (uint64_t)bytes;
 	d->nr_bytes += (uint64_t)bytes;
 	s->handle = handle;
 	s->instance = instance;

@@ -47,6 +47,14 @@ struct ring {
 	uint64_t spool_peak, spool_full;                                     /* bytes, ns */
 };
 
+/* Nothing of the ring was read, and no count of it is known. */
+static inline struct ring ring_unread(int cpu, const char *instance)
+{
+	const uint64_t no = UNKNOWN_COUNT;
+
+	return (struct ring){cpu, instance, 0, no, no, no, no, no, no, no, no};
+}
+
 /*
  * The writer's state at a place in its input, with all counts, in the writer's own format. It
  * follows the rows before that place.

@@ -36,18 +36,7 @@ int foreign_see_cpu(struct foreign *f, int64_t cpu, struct error *err)
 		return fail(err, ENOMEM, "no memory for %zu rings", s->nr_rings + 1);
 	waiting[s->nr_rings] = NOTHING_LOST;
 	untimed[s->nr_rings] = 0;
-	rings[s->nr_rings] = (struct ring){
-		.cpu = (int)cpu,
-		.instance = "",
-		.overrun = UNKNOWN_COUNT,
-		.commit_overrun = UNKNOWN_COUNT,
-		.dropped = UNKNOWN_COUNT,
-		.bytes = UNKNOWN_COUNT,
-		.first_ts = UNKNOWN_COUNT,
-		.last_ts = UNKNOWN_COUNT,
-		.spool_peak = UNKNOWN_COUNT,
-		.spool_full = UNKNOWN_COUNT,
-	};
+	rings[s->nr_rings] = ring_unread((int)cpu, "");
 	f->ring_of[cpu] = (int32_t)s->nr_rings++;
 	if (cpu >= f->facts.cpus)
 		f->facts.cpus = (int)cpu + 1;

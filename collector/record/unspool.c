@@ -543,16 +543,8 @@ int unspool_add(struct unspool *u, int cpu, const char *instance, struct error *
 		return fail(err, ENOMEM, "no memory for cpu %d", cpu);
 	u->cursors = cursors;
 	c = &cursors[u->nr_cpus++];
-	*c = (struct cursor){
-		.cpu = cpu,
-		.row = {.cpu = cpu,
-			.instance = instance,
-			.overrun = UNKNOWN_COUNT,
-			.commit_overrun = UNKNOWN_COUNT,
-			.dropped = UNKNOWN_COUNT,
-			.first_ts = UNKNOWN_COUNT,
-			.last_ts = UNKNOWN_COUNT},
-	};
+	*c = (struct cursor){.cpu = cpu, .row = ring_unread(cpu, instance)};
+	c->row.bytes = c->row.spool_peak = c->row.spool_full = 0;
 	c->kbuf = kbuffer_alloc(KBUFFER_LSIZE_SAME_AS_HOST, KBUFFER_ENDIAN_SAME_AS_HOST);
 	if (!c->kbuf)
 		return fail(err, ENOMEM, "no memory for cpu %d", cpu);
