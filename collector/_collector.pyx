@@ -47,34 +47,19 @@ cdef object moment(uint64_t ns):
     return datetime.fromtimestamp(ns // 1_000_000_000, UTC).isoformat() if ns else None
 
 
-cdef const char **c_array(list texts) except NULL:
-    """These bytes, which must outlive the array, and NULL; free() it."""
-    cdef const char **array = <const char **>calloc(len(texts) + 1, sizeof(char *))
-    if not array:
-        raise MemoryError
-    for i, word in enumerate(texts):
-        array[i] = word
-    return array
-
-
 cdef class Names:
     """A decoder_names and the strings it points to."""
 
     cdef decoder_names c
-    cdef const char **array
-    cdef list texts
+    cdef Strings migratetypes
 
     def __cinit__(self, migratetypes, zone_locks=()):
-        self.texts = [name.encode() for name in migratetypes]
-        self.array = c_array(self.texts)
-        self.c.nr_migratetypes = len(self.texts)
-        self.c.migratetypes = self.array
+        self.migratetypes = Strings([name.encode() for name in migratetypes])
+        self.c.nr_migratetypes = len(self.migratetypes.strings)
+        self.c.migratetypes = self.migratetypes.c
         for nr, (address, node, zone) in enumerate(zone_locks[:MAX_ZONE_LOCKS], 1):
             self.c.addresses.zone_locks[nr - 1] = zone_lock_address(address, node, zone)
             self.c.addresses.nr_zone_locks = nr
-
-    def __dealloc__(self):
-        free(self.array)
 
 
 cdef class Source:
@@ -341,18 +326,16 @@ cdef class Recorder(Source):
         filters=None, zone_locks=()
     ):
         cdef Names names = Names(migratetypes, zone_locks)
-        cdef list texts = [os.fsencode(event) for event in events]
         cdef bytes directory = os.fsencode(spool.directory), guard = os.fsencode(GUARD)
-        cdef list pairs = [os.fsencode(text) for pair in (filters or {}).items() for text in pair]
-        cdef const char **c_events, **c_filters
+        cdef Strings c_events = Strings([os.fsencode(event) for event in events])
+        cdef Strings c_filters = Strings(
+            [os.fsencode(text) for pair in (filters or {}).items() for text in pair]
+        )
         cdef recorder_config config
         cdef error err
-        cdef int ret
         if self.recorder:
             raise ValueError("opened before")
-        c_events, c_filters = c_array(texts), c_array(pairs)
-        config.events = c_events
-        config.filters = c_filters
+        config.events, config.filters = c_events.c, c_filters.c
         config.spool = directory
         config.spool_max, config.spool_memory = spool.max_bytes, spool.memory
         config.keep, config.defer = spool.checkpoint is not None, spool.defer
@@ -361,10 +344,7 @@ cdef class Recorder(Source):
         config.stacks, config.prompt = stacks, prompt
         config.names = names.c
         with nogil:
-            ret = recorder_new(&self.recorder, &config, &err)
-        free(c_events)
-        free(c_filters)
-        check(ret, &err)
+            check(recorder_new(&self.recorder, &config, &err), &err)
         self.checkpoint = spool.checkpoint
         self.source = recorder_source(self.recorder)
 
@@ -422,11 +402,9 @@ cdef class Recorder(Source):
 
     cdef object take(self, int (*step)(recorder *, error *) noexcept nogil):
         cdef error err
-        cdef int ret
         self.opened()
         with nogil:
-            ret = step(self.recorder, &err)
-        check(ret, &err)
+            check(step(self.recorder, &err), &err)
 
     def start(self):
         self.take(recorder_start)
@@ -552,7 +530,7 @@ def free_blocks(kpageflags, zones, int pageblock_order, int max_order):
     cdef bytes name = os.fsencode(kpageflags)
     cdef const char *path = name
     cdef list spans = list(zones)
-    cdef int nr = len(spans), ret
+    cdef int nr = len(spans)
     cdef page_layout layout
     cdef batch *blocks, *pageblocks
     cdef error err
@@ -564,8 +542,7 @@ def free_blocks(kpageflags, zones, int pageblock_order, int max_order):
             c[i] = zone_span(node, zone, start_pfn, spanned)
         layout = page_layout(c, nr, pageblock_order, max_order)
         with nogil:
-            ret = free_blocks_c(path, &layout, &blocks, &pageblocks, &err)
-        check(ret, &err)
+            check(free_blocks_c(path, &layout, &blocks, &pageblocks, &err), &err)
     finally:
         free(c)
     return owned(blocks), owned(pageblocks)

@@ -138,16 +138,6 @@ cdef class Machine:
         free(self.spans)
 
 
-cdef const char **c_strings(list strings) except NULL:
-    """A C array of the strings, to be freed; the strings must outlive it."""
-    cdef const char **array = <const char **>calloc(len(strings) + 1, sizeof(char *))
-    if not array:
-        raise MemoryError
-    for i, string in enumerate(strings):
-        array[i] = string
-    return array
-
-
 cdef class Rows:
     """The rows of an Arrow batch as C structs, valid as long as this object lives."""
 
@@ -230,10 +220,15 @@ cdef class Trace:
         state_trace_free(self.c)
 
 
-cdef int fill_run(run_config *run, str kernel, Machine machine, Trace trace) except -1:
-    """Fill the part of the config that both kinds of run share; policies are the caller's."""
+cdef int fill_run(
+    run_config *run, str kernel, dict config, Strings policies, Machine machine, Trace trace
+) except -1:
+    """Fill the part of the config that all kinds of run share."""
     cdef error err
     check(kernel_find(&run.kernel, kernel.encode(), &err), &err)
+    run.interval_ns = config["interval_ns"]
+    run.policies = policies.c
+    run.nr_policies = len(policies.strings)
     run.machine = machine.c
     run.spans = machine.spans
     run.nr_spans = machine.nr_spans
@@ -309,10 +304,8 @@ cdef class Replay:
     def __cinit__(self, str kernel, policies, **given):
         cdef error err
         cdef dict config = keywords(given, REPLAY)
-        cdef list specs = mainline_spec(config) + [spec.encode() for spec in policies]
-        cdef list paths = [os.fsencode(path) for path in config["policy_libs"]]
-        cdef const char **array
-        cdef const char **libs
+        cdef Strings specs = Strings(mainline_spec(config) + [spec.encode() for spec in policies])
+        cdef Strings libs = Strings([os.fsencode(path) for path in config["policy_libs"]])
         if config["reclaim"] not in RECLAIM_MODES:
             modes = ", ".join(RECLAIM_MODES)
             raise EngineError(errno.EINVAL, f"reclaim '{config['reclaim']}': there are {modes}")
@@ -320,35 +313,26 @@ cdef class Replay:
         self.trace = Trace(config["trace"])
         self.recorder = Threads(config["recorder_pids"])
         self.rewrites = Rewrites(config["rewrites"])
-        array = c_strings(specs)
-        libs = c_strings(paths)
-        try:
-            fill_run(&self.config.run, kernel, self.machine, self.trace)
-            if recorded := config["recorded_kernel"]:
-                check(kernel_find(&self.config.run.recorded, recorded.encode(), &err), &err)
-            self.config.run.interval_ns = config["interval_ns"]
-            self.config.run.policies = array
-            self.config.run.nr_policies = len(specs)
-            self.config.run.policy_libs = libs
-            self.config.run.nr_policy_libs = len(paths)
-            self.config.events = config["events"]
-            self.config.reclaim = <reclaim_mode><int>RECLAIM_MODES.index(config["reclaim"])
-            self.config.counted = config["counted"]
-            self.config.recorder = self.recorder.c
-            self.config.compacts_for_record = config["compacts_for_record"]
-            self.config.variation.seed = config["seed"]
-            for i, kind in enumerate(VARIATIONS):
-                self.config.variation.changes[i] = config["changes"].get(kind, 0)
-            for i, kind in enumerate(TABLES["exactness"].column("decision").labels):
-                self.config.variation.flips[i] = config["flips"].get(kind, 0)
-            self.config.variation.moments = config["moments"]
-            self.config.rewrites = self.rewrites.rules
-            self.config.nr_rewrites = len(config["rewrites"])
-            self.config.explains = config["explains"] or config["trace"] is not None
-            check(replay_new(&self.c, &self.config, &err), &err)
-        finally:
-            free(array)
-            free(libs)
+        fill_run(&self.config.run, kernel, config, specs, self.machine, self.trace)
+        if recorded := config["recorded_kernel"]:
+            check(kernel_find(&self.config.run.recorded, recorded.encode(), &err), &err)
+        self.config.run.policy_libs = libs.c
+        self.config.run.nr_policy_libs = len(libs.strings)
+        self.config.events = config["events"]
+        self.config.reclaim = <reclaim_mode><int>RECLAIM_MODES.index(config["reclaim"])
+        self.config.counted = config["counted"]
+        self.config.recorder = self.recorder.c
+        self.config.compacts_for_record = config["compacts_for_record"]
+        self.config.variation.seed = config["seed"]
+        for i, kind in enumerate(VARIATIONS):
+            self.config.variation.changes[i] = config["changes"].get(kind, 0)
+        for i, kind in enumerate(TABLES["exactness"].column("decision").labels):
+            self.config.variation.flips[i] = config["flips"].get(kind, 0)
+        self.config.variation.moments = config["moments"]
+        self.config.rewrites = self.rewrites.rules
+        self.config.nr_rewrites = len(config["rewrites"])
+        self.config.explains = config["explains"] or config["trace"] is not None
+        check(replay_new(&self.c, &self.config, &err), &err)
 
     def __dealloc__(self):
         replay_free(self.c)
@@ -360,21 +344,17 @@ cdef class Replay:
 
     def feed(self, batch):
         cdef error err
-        cdef int ret
         cdef Rows rows = Rows(batch)
         with nogil:
-            ret = replay_feed(self.c, rows.schema, rows.array, &err)
-        check(ret, &err)
+            check(replay_feed(self.c, rows.schema, rows.array, &err), &err)
 
     def read(self):
         return exported(replay_read(self.c))
 
     def finish(self):
         cdef error err
-        cdef int ret
         with nogil:
-            ret = replay_finish(self.c, &err)
-        check(ret, &err)
+            check(replay_finish(self.c, &err), &err)
 
     @property
     def totals(self):
@@ -453,25 +433,17 @@ cdef class Validate:
     def __cinit__(self, str kernel, **given):
         cdef error err
         cdef dict config = keywords(given, VALIDATE)
-        cdef list specs = mainline_spec(config)
-        cdef const char **array
+        cdef Strings specs = Strings(mainline_spec(config))
         if config["checks"] not in CHECKS:
             levels = ", ".join(CHECKS)
             raise EngineError(errno.EINVAL, f"checks '{config['checks']}': there are {levels}")
         self.machine = Machine(config)
         self.trace = Trace(config["trace"])
-        array = c_strings(specs)
-        try:
-            fill_run(&self.config.run, kernel, self.machine, self.trace)
-            self.config.run.interval_ns = config["interval_ns"]
-            self.config.run.policies = array
-            self.config.run.nr_policies = len(specs)
-            self.config.nr_rows = config["nr_rows"]
-            self.config.checks = CHECKS[config["checks"]]
-            self.config.observer = &self.trace.validate_observer
-            check(validate_new(&self.c, &self.config, &err), &err)
-        finally:
-            free(array)
+        fill_run(&self.config.run, kernel, config, specs, self.machine, self.trace)
+        self.config.nr_rows = config["nr_rows"]
+        self.config.checks = CHECKS[config["checks"]]
+        self.config.observer = &self.trace.validate_observer
+        check(validate_new(&self.c, &self.config, &err), &err)
 
     def __dealloc__(self):
         validate_free(self.c)
@@ -483,26 +455,20 @@ cdef class Validate:
 
     def preview(self, batch):
         cdef error err
-        cdef int ret
         cdef Rows rows = Rows(batch)
         with nogil:
-            ret = validate_preview(self.c, rows.schema, rows.array, &err)
-        check(ret, &err)
+            check(validate_preview(self.c, rows.schema, rows.array, &err), &err)
 
     def feed(self, batch):
         cdef error err
-        cdef int ret
         cdef Rows rows = Rows(batch)
         with nogil:
-            ret = validate_feed(self.c, rows.schema, rows.array, &err)
-        check(ret, &err)
+            check(validate_feed(self.c, rows.schema, rows.array, &err), &err)
 
     def finish(self):
         cdef error err
-        cdef int ret
         with nogil:
-            ret = validate_finish(self.c, &err)
-        check(ret, &err)
+            check(validate_finish(self.c, &err), &err)
 
     def compare_end(self, str table, batch):
         cdef error err

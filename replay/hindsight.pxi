@@ -11,20 +11,12 @@ cdef class Hindsight:
     def __cinit__(self, str kernel, **given):
         cdef error err
         cdef dict config = keywords(given, HINDSIGHT)
-        cdef list specs = mainline_spec(config)
-        cdef const char **array
+        cdef Strings specs = Strings(mainline_spec(config))
         self.machine = Machine(config)
         self.trace = Trace(None)
         self.nr_rows = config["nr_rows"]
-        array = c_strings(specs)
-        try:
-            fill_run(&self.config, kernel, self.machine, self.trace)
-            self.config.interval_ns = config["interval_ns"]
-            self.config.policies = array
-            self.config.nr_policies = len(specs)
-            check(hindsight_new(&self.c, &self.config, &err), &err)
-        finally:
-            free(array)
+        fill_run(&self.config, kernel, config, specs, self.machine, self.trace)
+        check(hindsight_new(&self.c, &self.config, &err), &err)
 
     def __dealloc__(self):
         hindsight_free(self.c)
@@ -36,26 +28,20 @@ cdef class Hindsight:
 
     def preview(self, batch):
         cdef error err
-        cdef int ret
         cdef Rows rows = Rows(batch)
         with nogil:
-            ret = hindsight_preview(self.c, self.nr_rows, rows.schema, rows.array, &err)
-        check(ret, &err)
+            check(hindsight_preview(self.c, self.nr_rows, rows.schema, rows.array, &err), &err)
 
     def feed(self, batch):
         cdef error err
-        cdef int ret
         cdef Rows rows = Rows(batch)
         with nogil:
-            ret = hindsight_feed(self.c, rows.schema, rows.array, &err)
-        check(ret, &err)
+            check(hindsight_feed(self.c, rows.schema, rows.array, &err), &err)
 
     def finish(self):
         cdef error err
-        cdef int ret
         with nogil:
-            ret = hindsight_finish(self.c, &err)
-        check(ret, &err)
+            check(hindsight_finish(self.c, &err), &err)
 
     def read(self):
         return exported(hindsight_read(self.c))

@@ -17,12 +17,10 @@ cdef class RecordedCounts:
 
     def feed(self, batch):
         cdef error err
-        cdef int ret
         cdef uint64_t fallbacks = 0
         cdef Rows rows = Rows(batch)
         with nogil:
-            ret = recorded_counts_feed(self.c, rows.schema, rows.array, &fallbacks, &err)
-        check(ret, &err)
+            check(recorded_counts_feed(self.c, rows.schema, rows.array, &fallbacks, &err), &err)
         return fallbacks
 
     def read(self):

@@ -4,10 +4,29 @@
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdlib cimport calloc, free, malloc
 
-cdef int check(int ret, error *err) except -1:
+cdef int check(int ret, error *err) except -1 nogil:
     if ret < 0:
-        raise Refused(-ret, err.msg.decode(errors="replace"))
+        with gil:
+            raise Refused(-ret, err.msg.decode(errors="replace"))
     return ret
+
+
+cdef class Strings:
+    """A C array of strings, and NULL; valid as long as this object lives."""
+
+    cdef list strings
+    cdef const char **c
+
+    def __cinit__(self, list strings):
+        self.strings = strings
+        self.c = <const char **>calloc(len(strings) + 1, sizeof(char *))
+        if not self.c:
+            raise MemoryError
+        for i, string in enumerate(strings):
+            self.c[i] = string
+
+    def __dealloc__(self):
+        free(self.c)
 
 
 cdef void free_schema(object capsule) noexcept:

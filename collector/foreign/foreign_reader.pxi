@@ -19,12 +19,10 @@ cdef class ForeignReader(Source):
         cdef bytes name = os.fsencode(path)
         cdef const char *c_name = name
         cdef error err
-        cdef int ret
         if self.foreign:
             raise ValueError("opened before")
         with nogil:
-            ret = foreign_open(&self.foreign, c_name, &err)
-        check(ret, &err)
+            check(foreign_open(&self.foreign, c_name, &err), &err)
         self.source = foreign_source(self.foreign)
 
     def __dealloc__(self):

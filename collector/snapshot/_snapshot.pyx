@@ -75,24 +75,20 @@ cdef class Snapshot:
 
     def __init__(self):
         cdef error err
-        cdef int ret
         self.close()
         self.holds = []
         self.locks = []
         with nogil:
-            ret = snapshot_new(&self.c, &err)
-        check(ret, &err)
+            check(snapshot_new(&self.c, &err), &err)
 
     def take(self, uint16_t snapshot, double max_ms=0.2):
         cdef unsigned int max_us = <unsigned int>(max_ms * 1000 + 0.5)
         cdef snapshot_result result
         cdef error err
-        cdef int ret
         if not self.c:
             raise ValueError("the snapshot is closed")
         with nogil:
-            ret = snapshot_take(self.c, snapshot, max_us, &result, &err)
-        check(ret, &err)
+            check(snapshot_take(self.c, snapshot, max_us, &result, &err), &err)
         tables = []
         for i in range(SNAPSHOT_TABLES):
             name = result.tables[i].table.name.decode()
@@ -124,7 +120,6 @@ cdef class Snapshot:
     def print_events(self, token, listed, frees, stamps):
         cdef printed_wanted wanted
         cdef error err
-        cdef int ret
         if not self.c or self.printed:
             raise ValueError("the snapshot is closed, or its programs print already")
         wanted.token = token
@@ -132,8 +127,7 @@ cdef class Snapshot:
         wanted.frees = frees
         wanted.stamps = stamps
         with nogil:
-            ret = printed_new(&self.printed, self.c, &wanted, &err)
-        check(ret, &err)
+            check(printed_new(&self.printed, self.c, &wanted, &err), &err)
 
     def close(self):
         printed_free(self.printed)

@@ -17,7 +17,7 @@ Event = tuple[int, int, int, str, Mapping[str, int | str]]  # ts, pid, common_fl
 
 
 def perfetto_events() -> dict[tuple[int, str], dict[int, str]]:
-    """The typed events of foreign/perfetto_events.c: {(number, name): {number of a field: name}}."""
+    """The typed events of perfetto_events.c: {(number, name): {number of a field: name}}."""
     source = (Path(__file__).parents[1] / "foreign/perfetto_events.c").read_text(encoding="utf-8")
     lists = dict(re.findall(r"#define (\w+)\s+((?:[^\n]*\\\n)*[^\n]*\{\d+, \"[^\n]*)", source))
     table = source.partition("} typed[] = {\n")[2].partition("\n};")[0]
