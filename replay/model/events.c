@@ -31,22 +31,61 @@ static struct event_columns *event_row(struct events *e, const struct moment *no
 	return columns;
 }
 
-void write_event(struct events *e, const struct moment *now, const struct page_event *event)
+void write_alloc(struct events *e, const struct moment *now, int64_t pfn, int order,
+		 uint32_t gfp_flags, int migratetype)
 {
-	int order = event->order < 0 ? NO_ORDER : event->order;
 	size_t i;
-	struct event_columns *columns = event_row(e, now, event->kind, event->pfn, order, &i);
+	struct event_columns *columns = event_row(e, now, EVENT_KIND_ALLOC, pfn, order, &i);
 
 	if (!columns)
 		return;
-	if (event->order >= 0)
-		SET_VALUE(columns, page_order, i, (uint8_t)event->order);
-	if (event->migratetype >= 0)
-		SET_VALUE(columns, migratetype, i, (uint8_t)event->migratetype);
-	if (event->kind == EVENT_KIND_ALLOC)
-		SET_VALUE(columns, gfp_flags, i, event->gfp_flags);
-	if (event->refill >= 0)
-		SET_VALUE(columns, percpu_refill, i, (uint8_t)event->refill);
+	SET_VALUE(columns, page_order, i, (uint8_t)order);
+	SET_VALUE(columns, migratetype, i, (uint8_t)migratetype);
+	SET_VALUE(columns, gfp_flags, i, gfp_flags);
+}
+
+void write_free(struct events *e, const struct moment *now, int64_t pfn, int order)
+{
+	size_t i;
+	struct event_columns *columns = event_row(e, now, EVENT_KIND_FREE, pfn, order, &i);
+
+	if (!columns)
+		return;
+	SET_VALUE(columns, page_order, i, (uint8_t)order);
+}
+
+void write_free_batched(struct events *e, const struct moment *now, int64_t pfn)
+{
+	size_t i;
+
+	event_row(e, now, EVENT_KIND_FREE_BATCHED, pfn, NO_ORDER, &i);
+}
+
+void write_zone_locked(struct events *e, const struct moment *now, int64_t pfn, int order,
+		       int migratetype, int refill)
+{
+	size_t i;
+	struct event_columns *columns =
+		event_row(e, now, EVENT_KIND_ALLOC_ZONE_LOCKED, pfn, order, &i);
+
+	if (!columns)
+		return;
+	SET_VALUE(columns, page_order, i, (uint8_t)order);
+	SET_VALUE(columns, migratetype, i, (uint8_t)migratetype);
+	if (refill >= 0)
+		SET_VALUE(columns, percpu_refill, i, (uint8_t)refill);
+}
+
+void write_pcpu_drain(struct events *e, const struct moment *now, int64_t pfn, int order,
+		      int migratetype)
+{
+	size_t i;
+	struct event_columns *columns = event_row(e, now, EVENT_KIND_PCPU_DRAIN, pfn, order, &i);
+
+	if (!columns)
+		return;
+	SET_VALUE(columns, page_order, i, (uint8_t)order);
+	SET_VALUE(columns, migratetype, i, (uint8_t)migratetype);
 }
 
 void write_extfrag(struct events *e, const struct moment *now, const struct extfrag *extfrag)

@@ -53,38 +53,34 @@ static inline bool events_wanted(const struct events *e)
 	return e && !e->prediction;
 }
 
-/* An event of pages, a fallback excepted. Null: order, migratetype and refill -1, pfn NO_PFN. */
-struct page_event {
-	int kind, order;
-	int64_t pfn;
-	int migratetype, refill; /* refill: percpu_refill of zone_locked */
-	uint32_t gfp_flags;      /* of alloc */
-};
-
-/* Called only if rows are wanted. */
-void write_event(struct events *e, const struct moment *now, const struct page_event *event);
+/* The functions below, called only if rows are wanted. */
+void write_alloc(struct events *e, const struct moment *now, int64_t pfn, int order,
+		 uint32_t gfp_flags, int migratetype);
+void write_free(struct events *e, const struct moment *now, int64_t pfn, int order);
+void write_free_batched(struct events *e, const struct moment *now, int64_t pfn);
+void write_zone_locked(struct events *e, const struct moment *now, int64_t pfn, int order,
+		       int migratetype, int refill);
+void write_pcpu_drain(struct events *e, const struct moment *now, int64_t pfn, int order,
+		      int migratetype);
 void write_extfrag(struct events *e, const struct moment *now, const struct extfrag *extfrag);
 
 static inline void events_alloc(struct events *e, const struct moment *now, int64_t pfn, int order,
 				uint32_t gfp_flags, int migratetype)
 {
 	if (events_wanted(e))
-		write_event(e, now,
-			    &(struct page_event){EVENT_KIND_ALLOC, order, pfn, migratetype, -1,
-						 gfp_flags});
+		write_alloc(e, now, pfn, order, gfp_flags, migratetype);
 }
 
 static inline void events_free(struct events *e, const struct moment *now, int64_t pfn, int order)
 {
 	if (events_wanted(e))
-		write_event(e, now, &(struct page_event){EVENT_KIND_FREE, order, pfn, -1, -1, 0});
+		write_free(e, now, pfn, order);
 }
 
 static inline void events_free_batched(struct events *e, const struct moment *now, int64_t pfn)
 {
 	if (events_wanted(e))
-		write_event(e, now,
-			    &(struct page_event){EVENT_KIND_FREE_BATCHED, -1, pfn, -1, -1, 0});
+		write_free_batched(e, now, pfn);
 }
 
 /* `refill` < 0 leaves percpu_refill null. */
@@ -92,9 +88,7 @@ static inline void events_zone_locked(struct events *e, const struct moment *now
 				      int order, int migratetype, int refill)
 {
 	if (events_wanted(e)) {
-		write_event(e, now,
-			    &(struct page_event){EVENT_KIND_ALLOC_ZONE_LOCKED, order, pfn,
-						 migratetype, refill, 0});
+		write_zone_locked(e, now, pfn, order, migratetype, refill);
 	} else if (e) {
 		e->prediction->zone_locked = true;
 		e->prediction->pfn = pfn;
@@ -106,9 +100,7 @@ static inline void events_pcpu_drain(struct events *e, const struct moment *now,
 				     int order, int migratetype)
 {
 	if (events_wanted(e))
-		write_event(e, now,
-			    &(struct page_event){EVENT_KIND_PCPU_DRAIN, order, pfn, migratetype, -1,
-						 0});
+		write_pcpu_drain(e, now, pfn, order, migratetype);
 }
 
 static inline void events_extfrag(struct events *e, const struct moment *now,
