@@ -71,5 +71,3 @@ def test_schema_documents_the_views(pagetape: Callable[..., Any]) -> None:
     said = pagetape("schema", "folded").out
     assert "flame graph format" in said and "outermost function first" in said
     assert pagetape("schema", "event", "--json").json["views"] == []
-    assert "## View folded" in pagetape("schema", "folded", "--markdown").out
-    assert ", `folded`, " in pagetape("schema", "--markdown").out
