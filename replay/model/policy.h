@@ -190,7 +190,11 @@ struct policy_ops {
 	 */
 	int64_t (*watermark_boost)(struct policy *self, const struct model *m,
 				   const struct zone *zone, int trigger);
-	/* Whether a fallback to a chunk of this order, below pageblock order, is refused. */
+	/*
+	 * Whether a fallback to a chunk of this order, below pageblock order, is refused. The
+	 * request then gets no page of this zone: up to 6.14 at once, from 6.15 on after all its
+	 * chunks. The boost happens all the same, and each attempt asks again.
+	 */
 	bool (*refuse_fallback)(struct policy *self, struct model *m, struct zone *zone,
 				const struct request *rq, int order);
 
