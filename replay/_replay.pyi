@@ -12,9 +12,11 @@ class ArrowBatch:
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
 
-def give_back_memory() -> None: ...
 def keep_freed_memory() -> None:
     """The heap of this process keeps what runs free between two batches: model/memory.h."""
+
+def give_back_memory() -> None:
+    """Give what is freed by now back to the kernel: model/memory.h."""
 
 def kernels() -> list[dict[str, Any]]:
     """Rows of the feature matrix: name, doc, and every feature with its value."""

@@ -408,13 +408,17 @@ class TableFile:
         field = form.columns.index(self._table.arrow.get_field_index(column))
         reader = self._opened_fields([field])
         found = []
-        with _explained():
-            for i in range(reader.num_record_batches):
-                batch, about = self._valid(reader, i)
+        for i in range(reader.num_record_batches):
+            batch, about = self._valid(reader, i)
+            with _explained():
                 kinds = form.labels(about, "kind")
-                first = form.first((batch, about)) if batch.num_rows else 0
-                found.append(Glance(first, kinds, batch.column(0).null_count > 0))
+            found.append(Glance(self._first(batch, about), kinds, batch.column(0).null_count > 0))
         return found
+
+    def _first(self, batch: pa.RecordBatch, about: Metadata) -> int:
+        """The first value of the first column; 0 without rows. A plain batch has it in `heads`."""
+        with _explained():
+            return self._form.first((batch, about)) if batch.num_rows else 0
 
     def _all(self) -> list[pa.RecordBatch]:
         """The batches of a small table with all columns."""
@@ -448,9 +452,7 @@ class TableFile:
         nr = heads.num_record_batches
 
         def head(i: int) -> int:
-            found = self._valid(heads, i)
-            with _explained():
-                return self._form.first(found) if found[0].num_rows else 0
+            return self._first(*self._valid(heads, i))
 
         # Of the batches that begin before `first`, only the last can have such a row.
         begin = max(bisect_left(range(nr), first, key=head) - 1, 0)
