@@ -39,9 +39,6 @@ _REQUESTS = {"alloc", "free", "free_batched"}
 _OF_A_REFILL = {"alloc_zone_locked", "alloc_extfrag"}
 _INFERRED_ROWS, _LISTS = 6, 16  # most lines of lists to print
 
-# The own rules, with all rows of `inferred` that the source has.
-_OWN = Run("auto", (), assisted=True)
-
 
 def _rows(tape: Tape, first: int, end: int) -> Iterator[dict[str, Any]]:
     """Rows of event, each with its number, `at`."""
@@ -82,9 +79,9 @@ def _first_rows(tape: Tape, rows: int) -> Iterator[pa.RecordBatch]:
         rows -= batch.num_rows
 
 
-def _first_wrong_page(source: Source) -> _replay.WrongPage | None:
-    engine = source.engine(_OWN, events=False, explains=True)
-    EngineRun(engine, source.tape, source.tables(_OWN)).play(_until_wrong_page(engine, source.tape))
+def _first_wrong_page(source: Source, own: Run) -> _replay.WrongPage | None:
+    engine = source.engine(own, events=False, explains=True)
+    EngineRun(engine, source.tape, source.tables(own)).play(_until_wrong_page(engine, source.tape))
     return engine.wrong_page
 
 
@@ -168,8 +165,8 @@ def _unlike(kernel: list[_replay.ListState], model: list[_replay.ListState]) -> 
 class _Pair:
     """Both runs up to the wrong page, each with a state trace of the same request."""
 
-    def __init__(self, source: Source, wrong: dict[str, Any], ran: int) -> None:
-        self._source = source
+    def __init__(self, source: Source, own: Run, wrong: dict[str, Any], ran: int) -> None:
+        self._source, self._own = source, own
         self.start = source.spans[0][0] if source.spans else 0
         self.first = max(min(_first_of_refill(source.tape, wrong), ran), self.start)
         self._request = wrong | {"start": self.start, "first": self.first, "ran": ran}
@@ -179,8 +176,8 @@ class _Pair:
         tape = self._source.tape
         trace: Any = self._request | {"lists": lists}
         until = trace["at"] + _MARGIN
-        engine = self._source.engine(_OWN, events=False, trace=trace)
-        EngineRun(engine, tape, self._source.tables(_OWN)).play(_first_rows(tape, until))
+        engine = self._source.engine(self._own, events=False, trace=trace)
+        EngineRun(engine, tape, self._source.tables(self._own)).play(_first_rows(tape, until))
         model = engine.state_trace
         row = kernels.row(tape, "auto")
         tables = hindsight.tables(tape, self._source.begin, *validate_run.INPUT)
@@ -215,7 +212,7 @@ def _parting(pair: _Pair, tape: Tape, inferred: pa.Table, last: int, end: int) -
     return _Parting(there, after, _unlike(kernel["lists"], model["lists"]))
 
 
-def explain(given: Source, run: Run) -> dict[str, Any] | None:
+def explain(source: Source, run: Run) -> dict[str, Any] | None:
     """The first wrong page of a free run under the tape's own kernel and policy, or None.
 
     The free run has the input of `run`. Keys of the result besides the page:
@@ -225,19 +222,18 @@ def explain(given: Source, run: Run) -> dict[str, Any] | None:
         unlike       the lists that differ at these events
         explanation  all of this as lines of text
     """
-    inferred = pa.Table.from_batches(given.inferred(run), given.all_inferred.schema)
-    source = given.with_inferred(inferred)
-    found = _first_wrong_page(source)
+    inferred = pa.Table.from_batches(source.inferred(run), source.all_inferred.schema)
+    found = _first_wrong_page(source, run.own)
     if found is None:
         return None
     wrong: dict[str, Any] = dict(found)
     ran = _ran(wrong, inferred)
-    pair = _Pair(source, wrong, ran)
+    pair = _Pair(source, run.own, wrong, ran)
     kernel, model = pair.traces()
     until = _same_until(kernel["digests"], model["digests"], pair.start)
     same = dict(zip(PARTS, until, strict=True))
     last = max(min(same[part] or 0 for part in PARTS[:2]), pair.start)
-    parting = _parting(pair, given.tape, inferred, last, int(wrong["at"]) + 1)
+    parting = _parting(pair, source.tape, inferred, last, int(wrong["at"]) + 1)
     early = [f"the request ran before row {ran}, and its event came later"]
     when = "it" if pair.first == wrong["at"] else f"row {pair.first}, where it began"
     explanation = [

@@ -166,12 +166,6 @@ class Source:
         source._instead = {**self._instead, **tables}
         return source
 
-    def with_inferred(self, rows: pa.Table) -> "Source":
-        """The same source, with these rows of `inferred`."""
-        source = copy.copy(self)
-        source._inferred = rows
-        return source
-
     def at_start(self, name: str) -> pa.Table:
         """The rows of a table at the start."""
         batches = [batch for other, batch in self._begun(0) if other == name]
