@@ -219,6 +219,9 @@ class Recorder(Source):
     def next(self) -> bool:
         """After read() gave None: go on with the next segment, or False if there is none."""
 
+def tracing_dir() -> str:
+    """The directory of tracefs, which is mounted if necessary. CollectorError without one."""
+
 def default_ring_kb() -> int:
     """The ring size of each CPU of a Recorder without `ring_kb`."""
 

@@ -548,6 +548,13 @@ def free_blocks(kpageflags, zones, int pageblock_order, int max_order):
     return owned(blocks), owned(pageblocks)
 
 
+def tracing_dir():
+    cdef const char *found
+    cdef error err
+    check(instance_tracing_dir(&found, &err), &err)
+    return text(found)
+
+
 def default_ring_kb():
     return instance_default_ring_kb()
 

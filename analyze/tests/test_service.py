@@ -158,7 +158,7 @@ def test_a_recording_works_within_the_sandbox_of_the_unit(
     (places,) = setting(unit, "ReadWritePaths")
     writes = " ".join(place.removeprefix("-") for place in places.split())
     switch = printed._top_switch()
-    before = switch and switch.read_text()
+    before = switch.read_text()
     names = setting(unit, "CapabilityBoundingSet")[0].lower().split()
     few = ",".join(["-all", *(f"+{name.removeprefix('cap_')}" for name in names)])
     (tmp_path / "tapes").mkdir()
@@ -195,7 +195,7 @@ def test_a_recording_works_within_the_sandbox_of_the_unit(
     if "unshare" in done.stderr or "mount:" in done.stderr:
         livetest.skip(f"cannot build the sandbox here: {done.stderr}")
     assert done.returncode == 0, done.stderr
-    assert switch is None or switch.read_text() == before
+    assert switch.read_text() == before
     tapes = sorted((tmp_path / "tapes").iterdir())
     assert tapes and all(Tape(path).complete for path in tapes)
 

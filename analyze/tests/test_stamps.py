@@ -219,8 +219,7 @@ def test_a_killed_recording_has_each_once(tmp_path: Path, pagetape: Run) -> None
             assert line, "it ended"
         subprocess.run([sys.executable, "-c", _CROSS, "2"], check=True)
         run.kill()
-    if switch := printed._top_switch():
-        printed._switch_off(switch)  # which the killed one can no more
+    printed._switch_off(printed._top_switch())  # which the killed one can no more
     assert pagetape("import", out, "-o", whole).status == 0
     rows = Tape(whole).table("stamp").to_pylist()
     assert len(rows) > 10 and [row["at"] for row in rows] == sorted(row["at"] for row in rows)
@@ -231,7 +230,7 @@ def test_a_killed_recording_has_each_once(tmp_path: Path, pagetape: Run) -> None
 def test_each_of_two_recorders_has_its_own(tmp_path: Path) -> None:
     load = ("--", sys.executable, "-c", _CROSS, "1")
     switch = printed._top_switch()
-    before = switch and switch.read_text()
+    before = switch.read_text()
     runs = [
         subprocess.Popen(
             [*_RECORD, "-o", tmp_path / f"{name}.tape", "--events", name, "--stamps", "on", *load],
@@ -246,7 +245,16 @@ def test_each_of_two_recorders_has_its_own(tmp_path: Path) -> None:
         rows = Tape(tmp_path / f"{name}.tape").table("stamp").to_pylist()
         places = [(row["cpu"], row["at"]) for row in rows if row["kind"] == "drain"]
         assert len(places) == len({*places}) > 0
-    assert switch is None or switch.read_text() == before
+    assert switch.read_text() == before
+
+
+@recording
+def test_tracefs_that_is_not_mounted_yet_is_mounted_for_them(tmp_path: Path) -> None:
+    script = 'umount -a -t debugfs,tracefs; exec "$@"'
+    given = (*_RECORD, "-o", tmp_path / "t.tape", "--duration", "100ms", "--stamps", "on")
+    words = ["unshare", "--mount", "sh", "-c", script, "sh", *map(str, given)]
+    run = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
 
 
 @recording

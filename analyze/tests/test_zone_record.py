@@ -127,9 +127,9 @@ def test_a_recording_holds_what_a_projection_would(tmp_path: Path, how: str, pag
     if how == "bpf" and (why := ExactSnapshots().refused):
         livetest.skip(f"no BPF here: {why}")
     switch = printed._top_switch()
-    before = switch and switch.read_text()
+    before = switch.read_text()
     page, zone, said = _both(tmp_path, *options)
-    assert switch is None or switch.read_text() == before
+    assert switch.read_text() == before
     span = _span(page, zone)
     wanted, found = _events(page), _events(zone)
     assert wanted(*span).total() > 100

@@ -219,19 +219,27 @@ static int start_guard(struct instance *instance, const struct instance_config *
 	return guard_start(&instance->guard, config->guard, path, config->spool, err);
 }
 
+int instance_tracing_dir(const char **dir, struct error *err)
+{
+	tracefs_set_loglevel(TEP_LOG_NONE);
+	if (tracefs_tracing_dir_is_mounted(true, dir) < 0)
+		return fail(err, ENOENT,
+			    "tracefs is not mounted, and mounting it failed (run as root): "
+			    "mount -t tracefs tracefs /sys/kernel/tracing");
+	return 0;
+}
+
 int instance_new(struct instance **out, const struct instance_config *config, struct error *err)
 {
 	struct instance *instance;
-	const char *dir = NULL;
+	const char *dir;
 	char name[64];
 	int ret;
 
 	*out = NULL;
-	tracefs_set_loglevel(TEP_LOG_NONE);
-	if (tracefs_tracing_dir_is_mounted(true, &dir) < 0)
-		return fail(err, ENOENT,
-			    "tracefs is not mounted, and mounting it failed (run as root): "
-			    "mount -t tracefs tracefs /sys/kernel/tracing");
+	ret = instance_tracing_dir(&dir, err);
+	if (ret)
+		return ret;
 	tracefs_instances_walk(remove_if_left_over, NULL);
 
 	instance = calloc(1, sizeof(*instance));

@@ -25,10 +25,13 @@ struct instance_config {
 	int spool; /* directory for what a guard finds in the rings, see guard_start.h; -1 */
 };
 
+/* The directory of tracefs, which is mounted if necessary. -ENOENT (no tracefs, no right). */
+int instance_tracing_dir(const char **dir, struct error *err);
+
 /*
- * Mount tracefs if necessary, remove leftovers, and make an instance, switched off: clock mono,
- * oldest events overwritten first. -EPERM, -EACCES (no right to trace), -ENOENT (no tracefs),
- * -ENOMEM (ring too big), the errors of guard_start.
+ * Remove leftovers, and make an instance, switched off: clock mono, oldest events overwritten
+ * first. -EPERM, -EACCES (no right to trace), -ENOMEM (ring too big), the errors of
+ * instance_tracing_dir and guard_start.
  */
 int instance_new(struct instance **out, const struct instance_config *config, struct error *err);
 

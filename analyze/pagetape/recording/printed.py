@@ -31,7 +31,6 @@ from pagetape.schemas.tape import TapeError
 ON, OFF = "on", "off"  # of stamps; else auto: where BPF can be used
 
 _FREES = ("kmem:mm_page_free", "kmem:mm_page_free_direct")
-_UNMOUNTED = "tracefs is not mounted: mount -t tracefs tracefs /sys/kernel/tracing"
 NO_STAMPS = "no stamps: {}"  # what is said of a recording, with the reason
 _PRINTED = "bpf_trace:bpf_trace_printk"
 
@@ -46,10 +45,14 @@ COST = (
 )
 
 
-def _top_switch() -> Path | None:
-    """The switch of the printed event in ftrace's top instance."""
-    places = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
-    return next((found for place in places if (found := place / _TOP).exists()), None)
+def _top_switch() -> Path:
+    """The switch of the printed event in ftrace's top instance. OSError without one."""
+    from pagetape import _collector
+
+    switch = Path(_collector.tracing_dir(), _TOP)
+    if not switch.exists():
+        raise TapeError(errno.ENOENT, f"no {switch}: the kernel has no event for what BPF prints")
+    return switch
 
 
 def _switch_off(switch: Path, within_s: float = 0) -> None:
@@ -71,8 +74,11 @@ def best_set(*, exact: bool) -> tuple[str, str | None]:
     snapshots = ExactSnapshots()
     refused = snapshots.refused
     snapshots.close()
-    if refused is None and _top_switch() is None:
-        refused = _UNMOUNTED
+    if refused is None:
+        try:
+            _top_switch()
+        except OSError as e:
+            refused = str(e)
     return (ZONE, None) if refused is None else (CHEAP, refused)
 
 
@@ -81,9 +87,12 @@ def _print(
 ) -> tuple[Plan | None, str | None]:
     """Print what the contents ask for, from now on: how, and why not all of it."""
     frees, stamps = contents.event_set == ZONE, contents.stamps != OFF
-    switch = _top_switch()
-    if snapshots is None or switch is None:
-        return None, "exact snapshots are off" if snapshots is None else _UNMOUNTED
+    if snapshots is None:
+        return None, "exact snapshots are off"
+    try:
+        switch = _top_switch()
+    except OSError as e:
+        return None, str(e)
     was_on = switch.read_text().strip() != "0"
     token = int.from_bytes(os.urandom(4))
     why = refused = snapshots.print_events(token, listed, frees=frees, stamps=stamps)
