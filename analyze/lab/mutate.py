@@ -213,7 +213,7 @@ def _preload() -> None:
         import_module(f"pagetape.commands.{module}")
     for name in ("pyarrow.dataset", "pyarrow.parquet", "pyarrow.compute", "duckdb"):
         import_module(name)
-    for name in ("asking.database", "replaying.cluster", "pages.sweep_page"):
+    for name in ("asking.database", "fleet.parts", "pages.sweep_page"):
         try:
             import_module(f"pagetape.{name}")
         except ImportError:

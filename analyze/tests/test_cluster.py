@@ -7,21 +7,21 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import pytest
 
-from pagetape.tapes import cache, origin
+from pagetape.archive import names
+from pagetape.tapes import cache
 
 from .fleet_archive import fleet
 from .test_policy_lib import compile_lib
-from .test_sweep import CRASH
+from .test_sweep import CRASH, MODES, files
 
 Run = Callable[..., Any]
 
 pytestmark = pytest.mark.filterwarnings("default")  # Dask's own are not ours
-
-MODES = ("--policy", "nofragment:mode={off,always}", "--kernel", "{4.20,6.18}")
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +32,6 @@ def scheduler() -> Iterator[str]:
         n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
     ) as cluster:
         yield cluster.scheduler_address
-
-
-def files(directory: Path) -> dict[str, bytes]:
-    found = [path for path in directory.rglob("*") if path.is_file()]
-    return {str(path.relative_to(directory)): path.read_bytes() for path in found}
 
 
 def test_a_cluster_makes_the_same_files(
@@ -86,12 +81,12 @@ def test_a_worker_with_another_pagetape_is_refused(
     assert "its pagetape is another version or build" in said.err.splitlines()[-1]
 
 
-def test_a_worker_with_another_tape_at_the_path_ends_the_sweep(
+def test_a_worker_with_another_tape_at_the_path_has_failed_runs(
     scheduler: str, small: Path, tmp_path: Path, pagetape: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(origin, "recording_id", lambda _: threading.current_thread().name)
+    monkeypatch.setattr(names, "identity", lambda _: "another")  # of the engine's process not
     said = pagetape("sweep", small, *MODES, "--cluster", scheduler, "-o", tmp_path / "runs")
-    assert said.status == 1 and f"its {small} is another recording" in said.err.splitlines()[-1]
+    assert said.status == 1 and f"{small}: on {gethostname()} another recording: " in said.err
 
 
 def test_no_scheduler_is_one_line(small: Path, tmp_path: Path, pagetape: Run) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pagetape.fleet.effect import Asked, Outcome, rows, wanted
+from pagetape.fleet.effect import Outcome, rows, wanted
+from pagetape.replaying.sweep import Asked
 
 RUN = Asked(("p",), "auto", "auto", "auto", None)
 

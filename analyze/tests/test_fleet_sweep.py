@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep over an archive: which tapes it fetches and plays, its results, and its fleet row."""
 
+import itertools
 import json
 import os
 import shutil
@@ -16,7 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pagetape.archive import names, store
-from pagetape.fleet import archive_sweep, results
+from pagetape.fleet import parts, results
+from pagetape.fleet.results import SweepTape
 from pagetape.schemas.tape import Tape
 
 from .fleet_archive import archived, copied, fleet, machine
@@ -156,7 +158,7 @@ def test_tapes_that_cannot_be_played_are_failed_rows(
     assert (found["made"], len(found["runs"])) == (2, 2)
     failed = {one["tape"]: one["reason"] for one in found["failed"]}
     assert failed.keys() == {str(one.relative_to(root)) for one in (broken, renamed, gone)}
-    assert f"has the tape of {whole.name}" in failed[str(renamed.relative_to(root))]
+    assert f"another recording: {whole.stem}" in failed[str(renamed.relative_to(root))]
     assert "no such object" in failed[str(gone.relative_to(root))]
     assert all(row["hosts"] == 2 for row in found["fleet"])
     said = pagetape(*asked)
@@ -180,8 +182,8 @@ def test_a_worker_that_is_killed_changes_no_result(
     """It is killed when the second of three parts is played."""
     program = (
         "import os, signal\n"
-        "from pagetape.fleet import archive_sweep, results\n"
-        "archive_sweep.PART = 1\n"
+        "from pagetape.fleet import parts, results\n"
+        "parts.PART = 1\n"
         "put, done = results.put, []\n"
         "def noted(*args):\n"
         "    if done:\n"
@@ -212,7 +214,7 @@ def test_two_sweeps_of_one_directory_have_each_result_once(
     asked = ("sweep", root, *POLICIES, "-o", out, "--json")
     with monkeypatch.context() as patch:
         patch.setattr(results, "made", lambda *_: set())
-        patch.setattr(archive_sweep, "PART", 2)  # other files
+        patch.setattr(parts, "PART", 2)  # other files
         pagetape(*asked)
     assert len(rows_of(out)) == 2 * sum(len(run["metrics"]) for run in first["runs"])
     again = pagetape(*asked).json
@@ -268,12 +270,9 @@ def test_a_choice_of_tapes_needs_an_archive(small: Path, tmp_path: Path, pagetap
 
 
 def test_the_shards_of_a_tape_do_not_depend_on_the_others(root: Path) -> None:
-    tapes = [{"identity": names.object_name(Tape(p))[-37:-5]} for p in root.rglob("*.tape")]
+    found = [SweepTape(names.identity(Tape(p)), p.name, "", None) for p in root.rglob("*.tape")]
     for of in (1, 2, 3):
-        parts = [archive_sweep.shard(tapes, i + 1, of) for i in range(of)]
-        assert sorted(t["identity"] for part in parts for t in part) == sorted(
-            t["identity"] for t in tapes
-        )
-        for part in parts:
-            for tape in part:
-                assert any(archive_sweep.shard([tape], i + 1, of) == [tape] for i in range(of))
+        shards = [parts.shard(found, i + 1, of) for i in range(of)]
+        assert sorted(itertools.chain(*shards)) == sorted(found)
+        for i, shard in enumerate(shards):
+            assert all(parts.shard([tape], i + 1, of) == [tape] for tape in shard)

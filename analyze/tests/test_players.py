@@ -13,6 +13,7 @@ import pytest
 
 from pagetape.replaying import engine_run, ensemble, model_memory, players, run_ahead, sweep
 from pagetape.replaying.playback import NewTape, Run, Source, play
+from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas import bundle
 from pagetape.schemas.memory_tape import MemoryTape
 from pagetape.schemas.tape import Tape, TapeError
@@ -24,7 +25,7 @@ RUNS = {name: Run("auto", (f"nofragment:mode={name}",)) for name in ("off", "low
 
 @pytest.fixture
 def source(small: Path) -> Source:
-    return Source(Tape(small), *sweep.prepare(Tape(small)))
+    return Source(Tape(small), inferred(Tape(small)), preferences(Tape(small)))
 
 
 @pytest.fixture
@@ -96,11 +97,11 @@ def test_a_sweep_decodes_a_tape_once_for_its_cases_and_their_members(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
     monkeypatch.setattr(model_memory, "_PER_CPU", 32)
     monkeypatch.setattr(engine_run, "_FEW", 0)
-    cases = sweep.plan(small, "small", list(RUNS.values()), 2).cases
-    prepared = sweep.prepare(cases[0].tape)
+    cases = sweep.cases_of([sweep.plan(small, "small", list(RUNS.values()), 2)])
+    inferred(cases[0].tape), preferences(cases[0].tape)
     decoded.clear()
     (tmp_path / "out").mkdir()
-    assert sweep.play(cases, tmp_path / "out", 2, prepared=prepared) == []
+    assert sweep.play(cases, tmp_path / "out", 2) == []
     assert all(case.result(tmp_path / "out") for case in cases)
     assert decoded == [small]
     assert len(list((tmp_path / "out").iterdir())) == 2 * len(cases)

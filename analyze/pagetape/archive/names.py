@@ -61,7 +61,8 @@ def machine(facts: dict[str, Any]) -> str:
     return _digest([facts.get(name) for name in names])
 
 
-def _identity(tape: Tape) -> str:
+def identity(tape: Tape) -> str:
+    """The recording, 32 hex digits; raises TapeError for a damaged tape."""
     facts = tape.facts
     known: dict[str, Any] = {name: facts.get(name) for name in _FACTS}
     known["clock"] = tape.clock and tape.clock[0]
@@ -86,8 +87,8 @@ def _date(facts: dict[str, Any]) -> str:
 
 def object_name(tape: Tape) -> str:
     """The name of the tape's object; raises TapeError for a damaged tape."""
-    identity = _identity(tape)
-    return f"{TAPES}/date={_date(tape.facts)}/shard={identity[:2]}/{identity}.tape"
+    name = identity(tape)
+    return f"{TAPES}/date={_date(tape.facts)}/shard={name[:2]}/{name}.tape"
 
 
 def date_of(name: str) -> str:

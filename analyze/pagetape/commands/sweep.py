@@ -3,22 +3,23 @@
 
 import itertools
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pagetape import answer, console, terminal
-from pagetape.commands import archive_report, completion, model_options, options, sweep_archive
+from pagetape.commands import archive_report, completion, model_options, options, sweep_text
 from pagetape.replaying import PREFERENCES, RECLAIM_AUTO, RECLAIM_MODES
 
 if TYPE_CHECKING:
-    from pagetape.asking.comparison import Difference
-    from pagetape.replaying import sweep
+    from pagetape.fleet.parts import Request
+    from pagetape.fleet.results import SweepTape
     from pagetape.replaying.playback import Run
+    from pagetape.replaying.sweep import Failed
     from pagetape.schemas.tape import Tape
 
 METRICS = (
@@ -37,6 +38,8 @@ HARM = (
     "pages taken under the zone lock",
     "free pageblocks at the end",
 )
+
+_LISTED = 1000  # runs of an archive that --json and the page have one by one
 
 
 class Shard(click.ParamType[tuple[int, int]]):
@@ -76,125 +79,6 @@ class Choices(click.ParamType[list[str]]):
             if self._words and word not in self._words:
                 self.fail(f"'{word}' is not one of {', '.join(self._words)}", param, ctx)
         return chosen
-
-
-def _cell(metric: dict[str, Any] | None) -> tuple[str, str]:
-    """A value with its interval, and its difference from the own rules."""
-    from pagetape.asking import no_verdict
-    from pagetape.asking.comparison import Difference
-    from pagetape.asking.phrase import this_run
-
-    if metric is None:
-        return "-", ""
-    difference = metric["difference"] and Difference(**metric["difference"])
-    if difference is not None and difference.no_verdict is not None:
-        return this_run(metric), no_verdict.short(difference.no_verdict)
-    text = "" if difference is None or not difference.value else _change(difference)
-    return this_run(metric), text
-
-
-def _change(difference: "Difference") -> str:
-    """A difference; ~ if it is not shown, ? if no recorded value supports it."""
-    from pagetape.asking.phrase import signed
-
-    value, percent = difference.value, difference.percent
-    assert value is not None
-    change = signed(value) if percent is None else f"{percent:+.1f} %"
-    if difference.shown is None:  # one run
-        return change
-    marks = (" ~" if not difference.shown else "") + (" ?" if difference.followed is None else "")
-    return change + marks
-
-
-def _table(runs: list[dict[str, Any]], metrics: tuple[str, ...], wide: bool) -> str:
-    """The table of the runs on one tape, and the legend of its columns."""
-    from pagetape.asking import policy_effect
-    from pagetape.asking.phrase import own_rules, recorded
-    from pagetape.replaying import sweep
-    from pagetape.tapes.kernel_rows import named
-
-    letters = ascii_lowercase[: len(metrics)]
-    columns = ["policy", "kernel", "reclaim", "tier"]
-    columns += itertools.chain(*((letter, "") for letter in letters))
-    lines = []
-    about: dict[str, dict[str, Any]] = {}
-    own: dict[str, dict[str, str]] = {}  # of a metric, the own rules by reclaim mode
-    for run in runs:
-        found = {m["metric"]: m for m in run["metrics"]}
-        for name, metric in found.items():
-            tier = max(metric["tier"], about.get(name, metric)["tier"])
-            about[name] = metric | {"tier": tier}
-            own.setdefault(name, {})[run["reclaim"]] = own_rules(metric)
-        mark = " (no choice)" if policy_effect.without_choice(run["policies_effect"]) else ""
-        line = [sweep.words(run) + mark, named(run["kernel"]), run["reclaim"], run["tier"]]
-        lines.append(line + list(itertools.chain(*(_cell(found.get(name)) for name in metrics))))
-    for i, column in enumerate(columns[4:], 4):
-        if column:
-            width = max(len(line[i]) for line in lines)
-            lines = [[*line[:i], line[i].rjust(width), *line[i + 1 :]] for line in lines]
-    key = []
-    for letter, name in zip(letters, metrics, strict=True):
-        metric = about.get(name)
-        if metric is None:
-            key.append(f"{letter}  {name}: not a metric of these runs")
-            continue
-        words = recorded(metric)
-        words = "not recorded, so not checked" if words == "-" else f"recorded {words}"
-        key.append(
-            f"{letter}  {name}: {metric['unit']}, tier {metric['tier']}, {words},"
-            f" own rules {_by_mode(own[name])}"
-        )
-    key += sweep.not_compared(runs)
-    idle = [line for run in runs for line in policy_effect.without_choice(run["policies_effect"])]
-    return "\n".join([terminal.table(columns, lines, wide=wide), "", *key, *dict.fromkeys(idle)])
-
-
-def _by_mode(found: dict[str, str]) -> str:
-    """A figure of the own rules; by reclaim mode if the runs have several."""
-    if len(found) == 1:
-        return next(iter(found.values()))
-    return ", ".join(f"{words} under {mode}" for mode, words in found.items())
-
-
-def _failed_row(row: dict[str, Any]) -> tuple[str, str, str, str, str]:
-    """A failed row of the table: tape, policy, kernel, reclaim, reason."""
-    from pagetape.replaying import sweep
-    from pagetape.tapes.kernel_rows import named
-
-    policy = "all" if row["policies"] is None else sweep.words(row)
-    return row["tape"], policy, named(row["kernel"] or ""), row["reclaim"] or "", row["reason"]
-
-
-def _text(swept: sweep_archive.Swept, metrics: tuple[str, ...], wide: bool) -> str:
-    from pagetape.asking import no_verdict
-    from pagetape.replaying import sweep
-
-    found, failed, parts = swept.runs, swept.failed, []
-    for tape, same in itertools.groupby(found, key=lambda run: run["tape"]):
-        runs = list(same)
-        lost = "unknown" if runs[0]["lost"] is None else f"{runs[0]['lost']:,}"
-        parts.append(
-            f"{answer.visible(tape)}: {answer.amount(len(runs), 'run')}; events lost: {lost}\n"
-        )
-        parts += [f"{line}\n" for line in sweep.kernel_warnings(runs)]
-        parts.append(_table(runs, metrics, wide) + "\n")
-    if failed:
-        columns = ("failed", "policy", "kernel", "reclaim", "reason")
-        parts.append(answer.table(columns, map(_failed_row, failed)) + ("\n" if found else ""))
-    if not found:
-        return "\n".join(parts)
-    if swept.fleet:
-        parts.append(sweep_archive.table(swept.fleet, wide) + "\n")
-    parts.append("%: change from the tape's own kernel and policy")
-    if not any(run["seeds"] for run in found):
-        parts[-1] += "; of one run each: no interval, so no verdict"
-        return "\n".join(parts)
-    parts[-1] += "; ~: no difference shown; ?: not checked. [low to high]: 80 % interval"
-    if any(
-        m["followed"] is False for run in found for m in run["metrics"] if m["metric"] in metrics
-    ):
-        parts.append(no_verdict.NOT_FOLLOWED)
-    return "\n".join(parts)
 
 
 @click.command("sweep")
@@ -313,7 +197,11 @@ def command(
     where: str | None,
     since: str | None,
     until: str | None,
-    **how: Any,
+    shard: tuple[int, int],
+    jobs: int | None,
+    models: int | None,
+    cluster: str | None,
+    ensemble_size: int,
 ) -> None:
     """Play every policy, kernel, reclaim mode, preferred node and node map on every tape.
 
@@ -342,13 +230,13 @@ def command(
       pagetape sweep s3://bucket/fleet --where "kernel LIKE '6.12%'" --since 7d \\
           --policy nofragment:mode=always -o s3://bucket/results
     """
+    from pagetape.fleet.parts import Request
     from pagetape.pages.document import MARK
     from pagetape.pages.sweep_page import sweep_page
     from pagetape.replaying import sweep
-    from pagetape.tapes import output
+    from pagetape.tapes import cache, output
 
     matrix = (kernel_rows, reclaims, preferred_nodes)
-    plan = sweep_archive.How(**how)
     archive, choice = options.archive_of(tapes), archive_report.Choice(where, since, until)
     paths = [Path(tape) for tape in tapes] if archive is None else []
     chosen = list(itertools.chain(*policies))
@@ -356,29 +244,35 @@ def command(
     specs = [sweep.stack(spec) for spec in chosen]
     if html is not None:
         output.check_file_free(html, replace=True, mark=MARK, inputs=paths)
-    if archive is not None:
-        sweep_archive.check(node_maps)
-        for spec in specs:
-            model_options.check_policies(spec, policy_libs)
-        runs = _runs(itertools.product([(spec, ()) for spec in specs], *matrix), policy_libs)
-        metrics = metrics or METRICS
-        found = sweep_archive.play(archive, choice, runs, out, metrics, plan)
-    else:
+    if archive is None:
         choice.refuse()
-        asked = specs, node_maps, matrix, policy_libs
-        found, metrics = _play_tapes(paths, asked, Path(out), metrics, plan)
+    elif node_maps:
+        raise click.UsageError(
+            "--nodes: needs tapes, not an archive: fetch them with `pagetape pull`"
+        )
+    if cluster is not None:  # its workers have other working directories
+        paths = [path.absolute() for path in paths]
+        out = out if archive else str(Path(out).absolute())
+    opened, failed = _opened(paths)
+    machines = _machines(list(opened.values()), specs, node_maps)
+    for stack, _ in machines:
+        model_options.check_policies(stack, policy_libs)
+    runs = _runs(itertools.product(machines, *matrix), policy_libs)
+    jobs = jobs or len(os.sched_getaffinity(0))
+    request = Request(archive, out, ensemble_size, jobs, models, cluster, cache.build())
+    if archive is None:
+        found = _sweep_tapes(opened, failed, runs, request, shard, metrics)
+    else:
+        found = _sweep_archive(choice, runs, request, shard, metrics or METRICS)
     if html is not None:
-        page = sweep_page(found.runs, metrics, found.failed, found.fleet)
-        _write_page(html, page, paths)
+        page = sweep_page(found.runs, found.metrics, found.failed, found.fleet)
+        with output.whole_file(html, replace=True, mark=MARK, inputs=paths) as file:
+            file.write(page.encode())
     if as_json:
         answer.emit(found.json)
     else:
-        terminal.say(
-            sweep_archive.text(archive, found, wide)
-            if archive is not None
-            else _text(found, metrics, wide),
-            words={r"^policy  .*": "cyan", " ~(?= |$)": "yellow"},
-        )
+        text = sweep_text.text(found, wide)
+        terminal.say(text, words={r"^policy  .*": "cyan", " ~(?= |$)": "yellow"})
     ctx.exit(1 if found.failed else 0)
 
 
@@ -394,24 +288,26 @@ def _check_matrix(kernel_rows: Sequence[str], *choices: Sequence[Any]) -> None:
         raise click.UsageError(str(e)) from e
 
 
-def _runs(
-    matrix: Iterable[tuple[tuple[tuple[str, ...], tuple[int, ...]], str, str, str]],
-    libs: tuple[str, ...],
-) -> "list[Run]":
-    """The runs of (policies and node of each CPU, kernel, reclaim mode, preferred node)."""
-    from pagetape.replaying.playback import Run
+def _opened(paths: Sequence[Path]) -> "tuple[dict[SweepTape, Tape], list[Failed]]":
+    """The tapes, and those that cannot be opened."""
+    from pagetape.archive import names
+    from pagetape.asking.database import names_of
+    from pagetape.fleet.results import SweepTape
+    from pagetape.replaying import isolated
+    from pagetape.replaying.sweep import Failed
+    from pagetape.schemas.tape import Tape, TapeError
 
-    return [
-        Run(kernel, stack, mode, libs, preferred, cpu_parts=parts)
-        for (stack, parts), kernel, mode, preferred in matrix
-    ]
-
-
-def _columns(found: list[dict[str, Any]]) -> tuple[str, ...]:
-    """The metrics of the table, if the caller names none."""
-    from pagetape.tapes import fallback_unit
-
-    return HARM if any(map(fallback_unit.why_not, found)) else METRICS
+    opened, failed = {}, []
+    for label, path in zip(names_of(paths), paths, strict=True):
+        try:
+            tape = Tape(path)
+            facts, recording = tape.facts, names.identity(tape)
+        except TapeError as e:
+            failed.append(Failed(label, None, isolated.reason(e)))
+            continue
+        host = facts.get("host") or label
+        opened[SweepTape(recording, label, names.machine(facts), host, path=path)] = tape
+    return opened, failed
 
 
 def _machines(
@@ -425,108 +321,114 @@ def _machines(
     ]
 
 
-_Matrix = tuple[list[str], list[str], list[str]]  # kernels, reclaim modes, preferred nodes
+def _runs(
+    matrix: Iterable[tuple[tuple[tuple[str, ...], tuple[int, ...]], str, str, str]],
+    libs: tuple[str, ...],
+) -> "list[Run]":
+    """The runs of (policies and node of each CPU, kernel, reclaim mode, preferred node)."""
+    from pagetape.replaying.playback import Run
+
+    return [
+        Run(kernel, stack, mode, libs, preferred, cpu_parts=parts)
+        for (stack, parts), kernel, mode, preferred in matrix
+    ]
 
 
-def _play_tapes(
-    paths: Sequence[Path],
-    asked: tuple[list[tuple[str, ...]], tuple[str, ...], _Matrix, tuple[str, ...]],
-    out: Path,
+def _sweep_tapes(
+    opened: "Mapping[SweepTape, Tape]",
+    failed: "list[Failed]",
+    runs: "Sequence[Run]",
+    request: "Request",
+    shard: tuple[int, int],
     metrics: tuple[str, ...],
-    how: sweep_archive.How,
-) -> tuple[sweep_archive.Swept, tuple[str, ...]]:
-    """The runs on tapes, as far as DIR lacks them, and the metrics of the table."""
+) -> sweep_text.Swept:
+    """Make the runs on tapes, as far as DIR lacks them."""
+    from pagetape.fleet import effect, parts
+    from pagetape.fleet.results import Result
     from pagetape.replaying import isolated, sweep
-    from pagetape.tapes import output
+    from pagetape.tapes import fallback_unit, output
 
-    specs, node_maps, matrix, policy_libs = asked
-    paths = [path.absolute() if how.cluster else path for path in paths]
-    opened, failed = _opened(paths)
-    machines = _machines(list(opened.values()), specs, node_maps)
-    for stack, _ in machines:
-        model_options.check_policies(stack, policy_libs)
-    runs = _runs(itertools.product(machines, *matrix), policy_libs)
+    out, members = Path(request.out), request.members
     with isolated.Process() as process:
-        player = sweep.Player(process, out, how.threads)
+        player = sweep.Player(process, out, request.jobs)
         plans = {
-            name: player.plan(one.path, name, runs, how.ensemble_size)
-            for name, one in opened.items()
+            one: player.plan(tape.path, one.object, runs, members) for one, tape in opened.items()
         }
-        for plan in plans.values():
-            console.report(plan.note)
-            failed += plan.failed
-        cases = sweep.shard([case for plan in plans.values() for case in plan.cases], *how.shard)
+        planned = sweep.cases_of(plans.values())
+        for note in dict.fromkeys(case.note for case in planned):
+            console.report(note)
+        failed += sweep.failed_of(plans.values())
+        cases = sweep.shard(planned, *shard)
         if cases:
-            output.make_directory(out, paths)
-        missing = [case for case in cases if case.result(out) is None]
-        failed += _play(player, missing, how, out)
-    for line in dict.fromkeys(one.line() for one in failed):
-        console.report(line)
+            output.make_directory(out, [tape.path for tape in opened.values()])
+        lacks = [case for case in cases if case.result(out) is None]
+        todo = [(tape, [one.run for one in lacks if one.label == tape.object]) for tape in plans]
+        with console.progress("sweep") as bar:
+            failed += parts.play(todo, request, process, bar)
     results = {case.name: result for case in cases if (result := case.result(out)) is not None}
-    metrics = metrics or _columns(list(results.values()))
-    made = sum(case.name in results for case in missing)
-    return sweep_archive.Swept(
+    found = [
+        Result(tape, sweep.Asked.of(run), members, results[case.name])
+        for tape, plan in plans.items()
+        for run, case in zip(runs, plan, strict=False)
+        if isinstance(case, sweep.Case) and case.name in results
+    ]
+    if not metrics:
+        metrics = HARM if any(map(fallback_unit.why_not, results.values())) else METRICS
+    made = sum(case.name in results for case in lacks)
+    return sweep_text.Swept(
         list(results.values()),
-        [one.json() for one in failed],
-        _fleet(opened, plans, results, metrics),
-        [],
-        {"made": made, "reused": len(cases) - len(missing)},
-    ), metrics
+        _failed(failed),
+        effect.of_results(found, metrics) if len(plans) > 1 else [],
+        {"made": made, "reused": len(cases) - len(lacks)},
+        metrics,
+    )
 
 
-def _fleet(
-    opened: "Mapping[str, Tape]",
-    plans: "Mapping[str, sweep.Plan]",
-    results: Mapping[str, dict[str, Any]],
+def _sweep_archive(
+    choice: archive_report.Choice,
+    runs: "Sequence[Run]",
+    request: "Request",
+    shard: tuple[int, int],
     metrics: tuple[str, ...],
-) -> list[dict[str, Any]]:
-    """The fleet's rows, of several tapes."""
-    if len(opened) < 2:
-        return []
-    from pagetape.archive import names
-    from pagetape.fleet import effect
+) -> sweep_text.Swept:
+    """Make the runs on the tapes of an archive that are chosen, as far as results lack."""
+    from pagetape.archive.store import open_store
+    from pagetape.fleet import effect, parts, results
+    from pagetape.replaying import isolated
+    from pagetape.replaying.sweep import Asked
 
-    outcomes: list[effect.Outcome] = []
-    for label, plan in plans.items():
-        facts = opened[label].facts
-        about = names.machine(facts), facts.get("host") or label
-        for run, name in plan.asked:
-            if name in results:
-                outcomes += effect.outcomes(effect.Asked.of(run), *about, results[name])
-    return effect.rows(outcomes, metrics)
+    assert request.archive is not None
+    with archive_report.opened(request.archive, choice) as fleet:
+        tapes, lines = parts.picked(fleet)
+    tapes = parts.shard(tapes, *shard)
+    store = open_store(request.out, create=True)
+    keys = {
+        (tape, run): results.Key(tape.identity, Asked.of(run), request.members)
+        for tape in tapes
+        for run in runs
+    }
+    before = results.made(store, request.build).intersection(keys.values())
+    todo = [(tape, [run for run in runs if keys[tape, run] not in before]) for tape in tapes]
+    with isolated.Process() as process, console.progress("sweep") as bar:
+        failed = parts.play(todo, request, process, bar)
+    place = {key: i for i, key in enumerate(keys.values())}
+    listed = len(keys) <= _LISTED
+    found = [*results.read(store, place, request.build, None if listed else metrics)]
+    found.sort(key=lambda result: place[result.key])
+    counts = {"tapes": len(tapes), "made": len(found) - len(before), "reused": len(before)}
+    return sweep_text.Swept(
+        [result.made for result in found] if listed else [],
+        _failed(failed),
+        effect.of_results(found, metrics),
+        counts,
+        metrics,
+        request.archive,
+        lines,
+    )
 
 
-def _play(
-    player: "sweep.Player", cases: "Sequence[sweep.Case]", how: sweep_archive.How, out: Path
-) -> "list[sweep.Failed]":
-    """Play the cases here or on a cluster; returns those that failed."""
-    with console.progress("sweep") as bar:
-        if how.cluster is None:
-            return player.play(cases, how.models, bar)
-        from pagetape.replaying import cluster
-
-        return cluster.play(how.cluster, cases, out.absolute(), models=how.models, progress=bar)
-
-
-def _write_page(path: Path, text: str, tapes: Sequence[Path]) -> None:
-    from pagetape.pages.document import MARK
-    from pagetape.tapes import output
-
-    with output.whole_file(path, replace=True, mark=MARK, inputs=tapes) as file:
-        file.write(text.encode())
-
-
-def _opened(paths: Sequence[Path]) -> "tuple[dict[str, Tape], list[sweep.Failed]]":
-    """The tapes by label, and those that cannot be opened."""
-    from pagetape.asking.database import names_of
-    from pagetape.replaying import isolated, sweep
-    from pagetape.schemas.tape import Tape, TapeError
-
-    opened: dict[str, Tape] = {}
-    failed = []
-    for label, path in zip(names_of(paths), paths, strict=True):
-        try:
-            opened[label] = Tape(path)
-        except TapeError as e:
-            failed.append(sweep.Failed(label, None, isolated.reason(e)))
-    return opened, failed
+def _failed(found: "list[Failed]") -> list[dict[str, Any]]:
+    """The failed rows; each reason is a line on stderr."""
+    for line in dict.fromkeys(one.line() for one in found):
+        console.report(line)
+    return [one.json() for one in found]

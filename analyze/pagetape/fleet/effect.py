@@ -15,7 +15,7 @@ hosts (host_statistics.py), the hosts of each class, and the five hosts with the
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 from pagetape import answer
 from pagetape.asking.interval import INDEX
 from pagetape.fleet.host_statistics import median_interval
-from pagetape.replaying.playback import Run
+from pagetape.fleet.results import Result
+from pagetape.replaying.sweep import Asked
 
 _WORST = 5  # hosts that a row names
 
@@ -55,28 +56,13 @@ def wanted(metric: str) -> int:
     return int(metric.startswith(_MANY))
 
 
-class Asked(NamedTuple):
-    """A run as it was asked for: with --kernel auto, each tape has its own kernel."""
-
-    policies: tuple[str, ...]
-    kernel: str
-    reclaim: str
-    prefer: str
-    nodes: str | None
-
-    @classmethod
-    def of(cls, run: Run) -> "Asked":
-        policies = run.policies or ("mainline",)
-        return cls(policies, run.kernel, run.reclaim, run.preference, run.nodes)
-
-
 class Outcome(NamedTuple):
     """One metric of one run on one tape."""
 
     run: Asked
     metric: str
     machine: str  # the host, whatever it is called
-    host: str  # its name
+    host: str | None  # its name
     tape: str
     unit: str
     tier: str
@@ -86,18 +72,19 @@ class Outcome(NamedTuple):
     chose: bool  # the policy had a choice
 
 
-def outcomes(run: Asked, machine: str, host: str, result: dict[str, Any]) -> Iterable[Outcome]:
+def _outcomes(result: Result) -> Iterator[Outcome]:
     """The outcomes of one result of a sweep."""
-    effects = [e for e in result["policies_effect"] if e["policy"] != "mainline"]
+    made = result.made
+    effects = [e for e in made["policies_effect"] if e["policy"] != "mainline"]
     chose = not effects or any(effect["choices"] for effect in effects)
-    for m in result["metrics"]:
+    for m in made["metrics"]:
         difference = m["difference"] or {}
         yield Outcome(
-            run,
+            result.run,
             m["metric"],
-            machine,
-            host,
-            result["tape"],
+            result.tape.machine,
+            result.tape.host,
+            made["tape"],
             m["unit"],
             m["tier"],
             (m["own"] or {}).get("median", m["model"]),
@@ -112,7 +99,7 @@ class _Host:
     """What a run does to one metric of one host."""
 
     machine: str
-    name: str
+    name: str | None
     tapes: int
     effect: float | None
     sign: int  # of the shown difference, 0 without one
@@ -142,6 +129,11 @@ def _sign(one: Outcome) -> int:
     if one.shown is False or not one.difference:
         return 0
     return 1 if one.difference > 0 else -1
+
+
+def of_results(found: Iterable[Result], metrics: Sequence[str]) -> list[dict[str, Any]]:
+    """The fleet's rows of the results of a sweep."""
+    return rows([outcome for result in found for outcome in _outcomes(result)], metrics)
 
 
 def rows(found: Iterable[Outcome], metrics: Sequence[str] | None = None) -> list[dict[str, Any]]:

@@ -3,9 +3,10 @@
 
     results/1f0c88a2....parquet
 
-A worker puts a file for each part of its tapes, if absent; the name is a hash of the rows. A tape
-that has no result has one row without a metric, whose `problem` says why. Files are never changed:
-a later sweep adds files, and a run that failed may be made in one of them.
+A worker puts a file for each part of its tapes, if absent; the name is a hash of the rows. A run
+that failed has one row without a metric, whose `problem` says why, and so has a tape that cannot be
+read, without a run. Files are never changed: a later sweep adds files, and a run that failed may be
+made in one of them.
 
 A result belongs to a recording, a run as it was asked for, the number of members and the build of
 pagetape. Copies of one result are read once.
@@ -13,8 +14,10 @@ pagetape. Copies of one result are read once.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from hashlib import blake2b
 from itertools import groupby
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
 
@@ -22,14 +25,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pagetape import answer
 from pagetape.archive.store import Store
-from pagetape.fleet.effect import Asked
+from pagetape.replaying.sweep import Asked, Failed
 
 RESULTS = "results"  # first segment of the names
 
 _TEXT, _WHOLE, _NUMBER, _BOOL = pa.utf8(), pa.int64(), pa.float64(), pa.bool_()
-_OF_TAPE = {
+_OF_TAPE = {  # the first fields of SweepTape
     "identity": _TEXT,
     "object": _TEXT,
     "machine": _TEXT,
@@ -88,6 +90,19 @@ _SCHEMA = pa.schema(
 _LONG = ("metrics", "totals", "not_modelled")  # keys of a run that its rows leave out
 
 
+class SweepTape(NamedTuple):
+    """A tape of a sweep."""
+
+    identity: str  # of the recording
+    object: str  # its name in the archive; of a tape elsewhere its label
+    machine: str
+    host: str | None
+    kernel_release: str | None = None
+    began: datetime | None = None
+    bytes: int = 0  # to fetch
+    path: Path | None = None  # None: in the archive
+
+
 class Key(NamedTuple):
     """What a result belongs to, besides the build."""
 
@@ -97,27 +112,20 @@ class Key(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The result of one run on one tape, or why there is none."""
+    """The result of one run on one tape."""
 
-    tape: Mapping[str, Any]  # its row of the index
+    tape: SweepTape
     run: Asked
     members: int
-    made: dict[str, Any] | None  # as the .json of a run
-    problem: str | None
+    made: dict[str, Any]  # as the .json of a run
 
     @property
     def key(self) -> Key:
-        return Key(self.tape["identity"], self.run, self.members)
+        return Key(self.tape.identity, self.run, self.members)
 
 
-def _rows(result: Result, build: str) -> Iterator[dict[str, Any]]:
-    about = {name: result.tape.get(name) for name in _OF_TAPE} | result.run._asdict()
-    about["kernel_release"] = result.tape.get("kernel")
-    about |= {"policies": list(result.run.policies), "members": result.members}
-    about |= {"build": build, "problem": result.problem}
-    if result.made is None:
-        yield about
-        return
+def _rows(result: Result) -> Iterator[dict[str, Any]]:
+    about = result.tape._asdict() | result.run._asdict() | {"members": result.members}
     short = {key: value for key, value in result.made.items() if key not in _LONG}
     about["run"] = json.dumps(short, sort_keys=True)
     for metric in result.made["metrics"]:
@@ -125,13 +133,20 @@ def _rows(result: Result, build: str) -> Iterator[dict[str, Any]]:
         yield about | metric | {"success": success and json.dumps(success, sort_keys=True)}
 
 
-def put(store: Store, results: Sequence[Result], build: str) -> None:
-    """Put one file with these results."""
-    rows = [row for result in results for row in _rows(result, build)]
-    if not rows:
-        return
+def put(
+    store: Store,
+    found: Sequence[Result],
+    failed: Sequence[tuple[SweepTape, Failed]],
+    members: int,
+    build: str,
+) -> None:
+    """Put one file with these results, and with the runs that have none."""
+    rows = [row for result in found for row in _rows(result)]
+    for tape, one in failed:
+        rows.append(tape._asdict() | one.asked | {"members": members, "problem": one.reason})
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(rows, _SCHEMA), sink, compression="zstd")
+    table = pa.Table.from_pylist([row | {"build": build} for row in rows], _SCHEMA)
+    pq.write_table(table, sink, compression="zstd")
     data = sink.getvalue().to_pybytes()
     name = blake2b(data, digest_size=16).hexdigest()
     store.put_new(f"{RESULTS}/{name}.parquet", data)
@@ -154,19 +169,15 @@ def _key(row: Mapping[str, Any]) -> Key:
     return Key(row["identity"], _asked(row), row["members"])
 
 
-_KEYS = ("identity", *Asked._fields, "members", "build", "problem")
+_KEYS = ["identity", *Asked._fields, "members"]
 
 
 def made(store: Store, build: str) -> set[Key]:
     """The results that a store has of this build; those that failed are not among them."""
     found: set[Key] = set()
     for file in _files(store):
-        table = pq.read_table(file, columns=list(_KEYS))
-        previous = None
-        for row in table.to_pylist():  # rows of one result follow each other
-            if row != previous and row["problem"] is None and row["build"] == build:
-                found.add(_key(row))
-            previous = row
+        table = pq.read_table(file, columns=_KEYS, filters=_of_build(build))
+        found.update(map(_key, table.to_pylist()))
     return found
 
 
@@ -174,35 +185,28 @@ def read(
     store: Store, keys: Iterable[Key], build: str, metrics: Sequence[str] | None = None
 ) -> Iterator[Result]:
     """The results of these keys that a store has, each once, with all or some of their metrics."""
-    wanted, failed = set(keys), {}
-    some = (
-        None
-        if metrics is None
-        else pc.field("metric").isin(metrics) | pc.is_null(pc.field("metric"))
-    )
+    wanted = set(keys)
+    rows = _of_build(build)
+    if metrics is not None:
+        rows &= pc.field("metric").isin(metrics)
     for file in _files(store):
-        table = pq.read_table(file, filters=some)
-        for key, same in groupby(table.to_pylist(), key=_key):
-            rows = [row for row in same if row["build"] == build]
-            if key not in wanted or not rows:
-                continue
-            result = _result(rows)
-            if result.problem is not None:
-                failed[key] = result
-            else:
+        for key, same in groupby(pq.read_table(file, filters=rows).to_pylist(), key=_key):
+            if key in wanted:
                 wanted.discard(key)
-                yield result
-    yield from (result for key, result in failed.items() if key in wanted)
+                yield _result(list(same))
+
+
+def _of_build(build: str) -> pc.Expression:
+    """The rows of results of a build, in a file."""
+    return (pc.field("build") == build) & pc.is_null(pc.field("problem"))
 
 
 def _result(rows: Sequence[dict[str, Any]]) -> Result:
     first = rows[0]
-    tape = {name: first[name] for name in _OF_TAPE} | {"kernel": first["kernel_release"]}
-    if first["run"] is None:
-        return Result(tape, _asked(first), first["members"], None, first["problem"])
+    tape = SweepTape(*(first[name] for name in _OF_TAPE))
     run = json.loads(first["run"])
     run["metrics"] = [_metric(row) for row in rows]
-    return Result(tape, _asked(first), first["members"], run, None)
+    return Result(tape, _asked(first), first["members"], run)
 
 
 def _metric(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,9 +214,3 @@ def _metric(row: Mapping[str, Any]) -> dict[str, Any]:
     if row["success"] is not None:
         found["success"] = json.loads(row["success"])
     return found
-
-
-def failed_row(result: Result) -> dict[str, Any]:
-    """The failed row of a sweep, as of a local one."""
-    about = result.run._asdict() | {"policies": list(result.run.policies)}
-    return {"tape": result.tape["object"], **answer.plain(about), "reason": result.problem}

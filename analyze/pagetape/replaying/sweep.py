@@ -16,14 +16,12 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
+from typing import Any, NamedTuple
 
 from pagetape import answer
 from pagetape.asking import no_verdict
@@ -107,6 +105,7 @@ class Case:
     run: Run
     members: int  # of its ensemble; 0: one run
     name: str  # of its files
+    note: str | None  # about the kernel
 
     @classmethod
     def of(cls, tape: Tape, label: str, contents: str, run: Run, members: int) -> "Case":
@@ -116,7 +115,8 @@ class Case:
         parts = [label, words(made), made["kernel"], run.reclaim]
         slug = re.sub(r"[^\w.=-]+", "-", "_".join(parts)).strip("-.")
         key = blake2b(whole.encode(), digest_size=6).hexdigest()
-        return cls(tape, label, run, members, f"{slug[:160]}_{key}")
+        note = kernels.note(tape, run.kernel)
+        return cls(tape, label, run, members, f"{slug[:160]}_{key}", note)
 
     @property
     def mark(self) -> bytes:
@@ -135,6 +135,21 @@ class Case:
         return dict(found) if whole else None
 
 
+class Asked(NamedTuple):
+    """A run as it was asked for: with --kernel auto, each tape has its own kernel."""
+
+    policies: tuple[str, ...]
+    kernel: str
+    reclaim: str
+    prefer: str
+    nodes: str | None
+
+    @classmethod
+    def of(cls, run: Run) -> "Asked":
+        policies = run.policies or ("mainline",)
+        return cls(policies, run.kernel, run.reclaim, run.preference, run.nodes)
+
+
 @dataclass(frozen=True)
 class Failed:
     """A run that has no result, or all runs of a tape."""
@@ -143,69 +158,58 @@ class Failed:
     run: Run | None  # None: every run on the tape
     reason: str
 
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The run, key by key; each is None for every run on the tape."""
+        return Asked.of(self.run)._asdict() if self.run else dict.fromkeys(Asked._fields)
+
     def line(self) -> str:
         """One line about it; the same for all runs of a tape that fail for one reason."""
         return self.reason if self.tape in self.reason else f"{self.tape}: {self.reason}"
 
     def json(self) -> dict[str, Any]:
         """The failed row of a sweep."""
-        run = self.run
-        return {
-            "tape": self.tape,
-            "policies": run and (list(run.policies) or ["mainline"]),
-            "kernel": run and run.kernel,
-            "reclaim": run and run.reclaim,
-            "prefer": run and run.preference,
-            "nodes": run and run.nodes,
-            "reason": self.reason,
-        }
+        return {"tape": self.tape, **self.asked, "reason": self.reason}
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The runs on one tape."""
-
-    cases: list[Case]
-    failed: list[Failed]
-    note: str | None  # about the tape's kernel
-    asked: list[tuple[Run, str]]  # the runs as they were asked for, each with its case's name
+# Of each run that was asked for; of a tape that cannot be read one for all.
+Planned = list[Case | Failed]
 
 
-def plan(path: Path, label: str, runs: Sequence[Run], members: int) -> Plan:
-    """Every run on a tape, once, as an ensemble of `members`; "auto" is the mode of its tier.
+def plan(path: Path, label: str, runs: Sequence[Run], members: int) -> Planned:
+    """The case of every run on a tape, as an ensemble of `members`; "auto" is the mode of its tier.
 
-    A run that cannot start has failed.
+    Runs that are the same have equal cases. A run that cannot start has failed.
     """
     tape = Tape(path)
     source, contents = Source(tape), cache.contents(tape)
-    note = kernels.note(tape, "auto") if any(run.kernel == "auto" for run in runs) else None
-    cases: dict[str, Case] = {}
-    failed, asked = [], []
+    found: Planned = []
     for run in runs:
         try:
             kernels.check(tape, run.kernel)
             source.engine(replace(run, reclaim="R0"))  # a bad policy has no mode
             fitting = in_mode(tape, run, run.reclaim)
-            case = Case.of(tape, label, contents, fitting, members)
-            cases.setdefault(case.name, case)
-            asked.append((run, case.name))
+            found.append(Case.of(tape, label, contents, fitting, members))
         except (OSError, ValueError) as e:
-            failed.append(Failed(label, run, isolated.reason(e)))
-    return Plan(list(cases.values()), failed, note, asked)
+            found.append(Failed(label, run, isolated.reason(e)))
+    return found
+
+
+def cases_of(plans: Iterable[Planned]) -> list[Case]:
+    """The cases of plans, each once."""
+    planned = itertools.chain(*plans)
+    return [*{one.name: one for one in planned if isinstance(one, Case)}.values()]
+
+
+def failed_of(plans: Iterable[Planned]) -> list[Failed]:
+    """The runs that cannot start."""
+    return [one for one in itertools.chain(*plans) if isinstance(one, Failed)]
 
 
 def shard(cases: Sequence[Case], number: int, of: int) -> list[Case]:
     """The `number`-th of `of` parts, counted from 1; runs on one tape stay together."""
     nr = len(cases)
     return list(cases[nr * (number - 1) // of : nr * number // of])
-
-
-Prepared = tuple[pa.Table, pa.Table]  # inferred rows, preferences
-
-
-def prepare(tape: Tape) -> Prepared:
-    """The inferred rows and the preferences, which all runs on a tape share."""
-    return inferred(tape), preferences(tape)
 
 
 class _Played(WhatIf):
@@ -233,14 +237,12 @@ class _Played(WhatIf):
             file.write(text.encode())
 
 
-def _begun(
-    cases: Sequence[Case], directory: Path, prepared: Prepared | None
-) -> list[_Played | Exception]:
+def _begun(cases: Sequence[Case], directory: Path) -> list[_Played | Exception]:
     """The cases on a tape, or why they cannot begin."""
     tape = cases[0].tape
     found: list[_Played | Exception] = []
     try:
-        own = OwnRules(Source(tape, *(prepared or prepare(tape))), cases[0].members)
+        own = OwnRules(Source(tape, inferred(tape), preferences(tape)), cases[0].members)
     except Exception as e:
         return [e for _ in cases]
     for case in cases:
@@ -256,18 +258,16 @@ def play(
     directory: Path,
     jobs: int,
     models: int | None = None,
-    prepared: Prepared | None = None,
     *,
     progress: Progress = silent,
 ) -> list[Failed]:
     """Make the results of the cases, on `jobs` threads, with up to `models` models at once.
 
-    `prepared` is the result of prepare(), for cases that are all on one tape. Returns the cases
-    that failed.
+    Returns the cases that failed.
     """
     by_tape = [list(same) for _, same in itertools.groupby(cases, key=lambda case: case.label)]
     with ThreadPoolExecutor(jobs) as pool:
-        begun = pool.map(lambda same: _begun(same, directory, prepared), by_tape)
+        begun = pool.map(lambda same: _begun(same, directory), by_tape)
         played = list(itertools.chain(*begun))
         tasks = [one for one in played if isinstance(one, _Played)]
         players.play(tasks, jobs, models, progress, goes_on=True)
@@ -291,24 +291,16 @@ class Player:
         """Another function in that process."""
         return self._process.call(function, *args)
 
-    def plan(self, path: Path, label: str, runs: Sequence[Run], members: int) -> Plan:
+    def plan(self, path: Path, label: str, runs: Sequence[Run], members: int) -> Planned:
         """plan(). A tape that cannot be read has failed as a whole."""
         try:
-            found: Plan = self._process.call(plan, path, label, runs, members)
+            found: Planned = self._process.call(plan, path, label, runs, members)
         except isolated.Crash as e:
             if len(runs) == 1:
-                return Plan([], [Failed(label, runs[0], str(e))], None, [])
-            return _joined([self.plan(path, label, [run], members) for run in runs])
+                return [Failed(label, runs[0], str(e))]
+            return [one for run in runs for one in self.plan(path, label, [run], members)]
         except (OSError, isolated.Failure) as e:
-            return Plan([], [Failed(label, None, isolated.reason(e))], None, [])
-        return found
-
-    def prepare(self, tape: Tape) -> Prepared | str:
-        """prepare(), or the reason why it failed."""
-        try:
-            found: Prepared = self._process.call(prepare, tape)
-        except (OSError, isolated.Crash, isolated.Failure) as e:
-            return isolated.reason(e)
+            return [Failed(label, None, isolated.reason(e))]
         return found
 
     def play(
@@ -316,12 +308,11 @@ class Player:
         cases: Sequence[Case],
         models: int | None = None,
         progress: Progress = silent,
-        prepared: Prepared | None = None,
     ) -> list[Failed]:
         """play(). If the process ends, the rest goes on tape by tape, then run by run."""
         if not cases:
             return []
-        args = (play, cases, self._directory, self._jobs, models, prepared)
+        args = (play, cases, self._directory, self._jobs, models)
         try:
             found: list[Failed] = self._process.call(*args, progress=progress)
         except isolated.Crash as e:
@@ -329,22 +320,8 @@ class Player:
             rest = [case for case in cases if case.result(self._directory) is None]
             if len(rest) == 1 == len(cases):
                 return [Failed(rest[0].label, rest[0].run, str(e))]
-            return [
-                failed
-                for part in _parts(rest)
-                for failed in self.play(part, models, prepared=prepared)
-            ]
+            return [failed for part in _parts(rest) for failed in self.play(part, models)]
         return found
-
-
-def _joined(plans: Sequence[Plan]) -> Plan:
-    """One plan of several for the same tape."""
-    return Plan(
-        [case for plan in plans for case in plan.cases],
-        [failed for plan in plans for failed in plan.failed],
-        next((plan.note for plan in plans if plan.note), None),
-        [one for plan in plans for one in plan.asked],
-    )
 
 
 def _parts(cases: Sequence[Case]) -> list[list[Case]]:
