@@ -11,7 +11,7 @@ from pagetape.answer import markup
 from pagetape.api.error import Error, explained
 from pagetape.asking.database import Database
 from pagetape.asking.query import reports
-from pagetape.pages import activity, fallbacks, svg, timeline
+from pagetape.pages import activity, fallbacks, timeline
 from pagetape.pages.document import MARK, document, legend
 from pagetape.pages.section import series_of
 from pagetape.tapes import output
@@ -89,8 +89,3 @@ def over_time(name: str, databases: dict[str, tuple[Database, float]]) -> Figure
         chart = timeline.chart(drawn, frame, words, stacked=stacked)
         pictures.append(f"<figure><h3>{markup(label)}</h3>{chart}</figure>")
     return Figure(f"{name}: {unit}", (legend(words), *pictures))
-
-
-def intervals(title: str, bars: list[svg.Bar]) -> Figure:
-    """Bars from zero with their intervals."""
-    return Figure(title, (svg.bars(title, bars),))

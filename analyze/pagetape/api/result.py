@@ -5,11 +5,12 @@ from typing import Any
 
 from pagetape.answer import markup
 from pagetape.api.error import Error
-from pagetape.api.figure import Figure, intervals
+from pagetape.api.figure import Figure
 from pagetape.api.relation import html_table
 from pagetape.asking import comparison_table, headline, no_verdict, policy_effect
 from pagetape.asking.comparison import Comparison
-from pagetape.pages.svg import Bar
+from pagetape.pages import svg
+from pagetape.pages.side_by_side import bars_of
 from pagetape.tapes import fallback_unit
 
 
@@ -32,19 +33,13 @@ class Compared:
 
     def plot(self, metric: str = "fallbacks") -> Figure:
         """One metric of each tape as bars, predictions with their 80 % interval."""
-        row = self[metric]
-        bars = []
-        for side in self.comparison.sides:
-            found, value = row["intervals"][side.label], row["values"][side.label]
-            limits = (found["low"], found["high"]) if found else None
-            if found or value is not None:
-                middle = found["median"] if found else value
-                bars.append(Bar(side.label, middle, side.role, limits))
-            if side is self.comparison.sides[0] and (own := row["own"]):
-                bars.append(Bar("own rules", own["median"], "model", (own["low"], own["high"])))
+        unit = self[metric]["unit"]
+        (found,) = (one for one in self.comparison.metrics if one.name == metric)
+        bars = bars_of(found, self.comparison)
         if not bars:
             raise Error(f"{metric}: no tape has a value")
-        return intervals(f"{metric} ({row['unit']})", bars)
+        title = f"{metric} ({unit})"
+        return Figure(title, (svg.bars(title, bars),))
 
     def __repr__(self) -> str:
         return comparison_table.text(self.comparison)

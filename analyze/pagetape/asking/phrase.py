@@ -64,6 +64,9 @@ def _success(metric: dict[str, Any], whose: str) -> Success | None:
     return Success(**found) if found else None
 
 
+NOT_SHOWN = "no difference shown"
+
+
 def change(difference: Difference | None) -> str:
     """A difference with its interval, or why there is no verdict on it."""
     if difference is None:
@@ -77,7 +80,7 @@ def change(difference: Difference | None) -> str:
         return f"{signed(value)}{percent}" if value else "same"
     if value == low == high == 0:
         return "same"
-    text = f"{signed(value)}{percent}" if difference.shown else "no difference shown"
+    text = f"{signed(value)}{percent}" if difference.shown else NOT_SHOWN
     return f"{text} [{signed(low)} to {signed(high)}]{unchecked(difference)}"
 
 

@@ -2,7 +2,7 @@
 """HTML that all pages share: the document around the sections, legends and tables."""
 
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
 from importlib.metadata import version
 from importlib.resources import files
@@ -52,14 +52,25 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    numeric = [any(is_number(row[i]) for row in rows) for i in range(len(columns))]
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    intervals: Collection[str] = (),
+    faint: tuple[str, ...] = (),
+) -> str:
+    """A table; `intervals` are further columns of numbers, cells that begin with words of `faint`
+    are grey."""
+    numeric = [
+        name in intervals or any(is_number(row[i]) for row in rows)
+        for i, name in enumerate(columns)
+    ]
 
     def line(tag: str, values: Sequence[Any]) -> str:
         cells = []
         for value, number in zip(values, numeric, strict=True):
             words = f"{value:,}" if number and is_number(value) else answer.cell(value)
-            cells.append(f"<{tag}{' class=n' if number else ''}>{markup(words)}</{tag}>")
+            kind = " class=n" if number else " class=within" if words.startswith(faint) else ""
+            cells.append(f"<{tag}{kind}>{markup(words)}</{tag}>")
         return f"<tr>{''.join(cells)}</tr>"
 
     lines = "".join(line("td", row) for row in rows)

@@ -9,8 +9,8 @@ from typing import Any
 from pagetape.answer import Answer, markup
 from pagetape.pages import svg
 from pagetape.pages.document import document, legend, no_data, table
+from pagetape.pages.timeline import WIDTH, Frame, grid
 
-_WIDTH, _LEFT, _TALL, _FOOT = 460, 48, 130, 22
 _PERCENTILES = {"p50": "median over hosts", "p90": "90th percentile", "p99": "99th percentile"}
 _COLOURS = dict(zip(_PERCENTILES, ("zone0", "zone1", "zone2"), strict=True))  # CSS variables
 
@@ -57,33 +57,23 @@ def _trend(found: Answer) -> Iterator[str]:
 
 def _days(metric: str, rows: Sequence[dict[str, Any]]) -> str:
     """A metric's percentiles over hosts, day by day; a day without a tape has no point."""
-    ticks = svg.steps(max(row[name] for row in rows for name in _PERCENTILES))
-    wide = _WIDTH - _LEFT - 8
-
-    def x(place: int) -> float:
-        return _LEFT + wide * place / (len(rows) - 1)
-
-    def y(value: float) -> float:
-        return 22 + _TALL * (1 - value / ticks[-1])
-
-    parts = [svg.text(0, 12, f"{metric} per host-hour", kind="title")]
-    for tick in ticks:
-        line = f'x1="{_LEFT}" x2="{_LEFT + wide}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"'
-        parts.append(f'<line {line} class="grid"/>')
-        parts.append(svg.text(_LEFT - 6, y(tick) + 4, svg.short(tick), anchor="end"))
+    top = max(row[name] for row in rows for name in _PERCENTILES)
+    frame = Frame(len(rows) - 1, top, f"{metric} per host-hour")
+    parts = grid(frame)
     for name, colour in _COLOURS.items():
-        at = "L".join(f"{x(i):.1f} {y(row[name]):.1f}" for i, row in enumerate(rows))
+        at = "L".join(f"{frame.x(i):.1f} {frame.y(row[name]):.1f}" for i, row in enumerate(rows))
         parts.append(f'<path d="M{at}" class="line {colour}"/>')
         parts += [
-            f'<circle cx="{x(i):.1f}" cy="{y(row[name]):.1f}" r="3" class="dot {colour}">'
+            f'<circle cx="{frame.x(i):.1f}" cy="{frame.y(row[name]):.1f}" r="3"'
+            f' class="dot {colour}">'
             f"<title>{markup(row['date'])}: {name} {row[name]:,} of {row['hosts']:,} hosts</title>"
             "</circle>"
             for i, row in enumerate(rows)
         ]
-    bottom = 22 + _TALL + 16
-    parts.append(svg.text(_LEFT, bottom, rows[0]["date"]))
-    parts.append(svg.text(_LEFT + wide, bottom, rows[-1]["date"], anchor="end"))
-    return svg.drawing(_WIDTH, 22 + _TALL + _FOOT, f"{metric} by day", parts)
+    for day, anchor in ((0, "start"), (len(rows) - 1, "end")):
+        y = frame.height - 21
+        parts.append(svg.text(frame.x(day), y, rows[day]["date"], anchor=anchor))
+    return svg.drawing(WIDTH, frame.height, f"{metric} by day", parts)
 
 
 def _regressions(found: Answer) -> str:
@@ -113,7 +103,7 @@ def fleet_page(found: Overview) -> str:
     """The HTML of the page."""
     trend = "".join(_trend(found.trend))
     bars = "".join(_bars(found.percentiles))
-    grid = '<div class="side tapes" style="--tapes:2">'
+    side = '<div class="side tapes" style="--tapes:2">'
     about = "".join(f"<p>{markup(line)}.</p>" for line in found.lines)
     parts = [
         f"<h1>{markup(found.title)}</h1>{about}",
@@ -121,7 +111,7 @@ def fleet_page(found: Overview) -> str:
         f" only.</p>{_answer(found.coverage, 'The index has no tapes.')}</section>",
         "<section class=wide><h2>Cohorts</h2><p>Rates of rare events per hour. A bar is the median"
         " over the hosts of a cohort (their number in brackets), its whisker the 90th percentile."
-        f" A host without events counts.</p>{grid}{bars}</div>"
+        f" A host without events counts.</p>{side}{bars}</div>"
         "<details><summary>Every percentile</summary>"
         f"{_answer(found.percentiles, 'No tape has rare events.')}</details></section>",
         "<section class=wide><h2>Regressions</h2>"
@@ -133,5 +123,5 @@ def fleet_page(found: Overview) -> str:
     ]
     if trend:
         key = legend({_COLOURS[name]: words for name, words in _PERCENTILES.items()})
-        parts.append(f"<section class=wide><h2>Day by day</h2>{key}{grid}{trend}</div></section>")
+        parts.append(f"<section class=wide><h2>Day by day</h2>{key}{side}{trend}</div></section>")
     return document(found.title, parts)

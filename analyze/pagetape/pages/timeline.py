@@ -66,8 +66,8 @@ def equal(values: Sequence[float], interval_s: float, end: float) -> list[Segmen
     ]
 
 
-def axes(frame: Frame) -> list[str]:
-    """The grid, and the numbers and units of both axes."""
+def grid(frame: Frame) -> list[str]:
+    """The grid, and the numbers and the unit upwards."""
     parts = [svg.text(0, 12, frame.unit, kind="axis")]
     for tick in frame.ticks:
         y = frame.y(tick)
@@ -75,6 +75,12 @@ def axes(frame: Frame) -> list[str]:
             f'<line x1="{LEFT}" x2="{LEFT + WIDE}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>'
             f"{svg.text(LEFT - 6, y + 4, svg.short(tick), anchor='end')}"
         )
+    return parts
+
+
+def axes(frame: Frame) -> list[str]:
+    """The grid, and the numbers and units of both axes."""
+    parts = grid(frame)
     for tick in svg.steps(frame.seconds, 6):
         if tick <= frame.seconds * 1.001:
             parts.append(svg.text(frame.x(tick), frame.height - 21, f"{tick:g}", anchor="middle"))
