@@ -152,7 +152,7 @@ class Side:
             found,
             tape.rows("policy_effect"),
             fallback_unit.of_tape(tape),
-            cls.of_model_error(tape, "recorded", "recorded"),
+            cls.of_model_error(tape, "recorded"),
             absent_lines(tape),
         )
 
@@ -226,15 +226,17 @@ class Side:
         return None
 
     @classmethod
-    def of_model_error(cls, tape: Tape, column: str, role: str) -> "Side | None":
-        """One side of the tape's table model_error."""
-        rows = tape.rows("model_error")
-        if not rows:
-            return None
-        found = {row["metric"]: row | {"value": row[column]} for row in rows}
-        made = tape.facts.get("replay") or {}
+    def of_error(cls, rows: list[dict[str, Any]], role: str, made: dict[str, Any]) -> "Side":
+        """The recording or the model of rows of model_error; `made`: the fact `replay` there."""
+        found = {row["metric"]: row | {"value": row[role]} for row in rows}
         unit = (made.get("fallback_events") or {}).get("own")
         return cls(role, role, Loss(None, {}), None, found, fallback_unit=unit)
+
+    @classmethod
+    def of_model_error(cls, tape: Tape, role: str) -> "Side | None":
+        """One side of the tape's table model_error, if it has one."""
+        rows = tape.rows("model_error")
+        return cls.of_error(rows, role, tape.facts.get("replay") or {}) if rows else None
 
     def value(self, metric: str) -> int | None:
         """None also for a request that would succeed."""
@@ -407,7 +409,8 @@ def _difference(
 
 def _paired_with(side: Side, reference: Side) -> Mapping[str, list[int]]:
     """The members with which those of a side are compared; none if the two are not paired."""
-    if side.role == "what-if" and reference.role == "model":
+    is_error = reference.run is None  # the model of a table model_error: of any run's own rules
+    if reference.role == "model" and (side.role == "what-if" or is_error):
         return side.members.get("own", {})
     if side.run and reference.role == "what-if" and not side.why_unpaired(reference):
         return reference.played
@@ -440,52 +443,29 @@ def beside_model(
     fact `replay` of the tape. `followed` and `no_verdict` are of no_verdict.py; a metric without a
     verdict has neither numbers in its difference nor `scaled`.
     """
-    kind, other_unit = made["recording"], fallback_unit.why_not(made) is not None
-    alone = interval.kind_of(kind, made["reclaim"])
-    known = {row["metric"]: row for row in error.to_pylist()}
-    own, this = members.get("own", {}), members.get("this", {})
+    unit = (made.get("fallback_events") or {}).get("this")
+    role = "model" if made.get("own") else "what-if"
+    side = Side(role, role, Loss(None, {}), made, found, members=members, fallback_unit=unit)
+    rows = error.to_pylist()
+    recorded, model = (Side.of_error(rows, name, made) for name in ("recorded", "model"))
     out = []
     for name, row in found.items():
-        about = known.get(name, {"recorded": None, "model": None})
-        unit, most = row["unit"], row.get("most")
-        values = this.get(name) or (own.get(name) if not this else None)
-        mine, others = (
-            Rules.of(
-                _interval(name, unit, numbers(name, those), alone, most),
-                Success.among(name, those),
-            )
-            for those in (values, own.get(name))
-        )
-        success = mine.success if mine else Success.among(name, [row["value"]])
-        why = no_verdict.of_metric(
-            made, name, about["recorded"], others, this=success, other_unit=other_unit
-        )
-        followed = no_verdict.follows(name, about["recorded"], others)
-        value, recorded, model = (
-            number(name, found) for found in (row["value"], about["recorded"], about["model"])
-        )
-        difference = None
-        if why is not None:
-            difference = Difference.withheld(why, followed)
-        elif values and own.get(name):
-            pairs = zip(values, own[name], strict=True)
-            pair = interval.paired(name, unit, pairs, kind, made["reclaim"], most)
-            difference = Difference.of_pair(pair, followed)
-        elif model is not None and value is not None:
-            difference = Difference.of_run(value, model)
-        alike = {"this": success, "own": others and others.success}
-        alike["recorded"] = Success.among(name, [about["recorded"]])
+        difference, own = _difference(side, model, recorded, name), side.rules(name, "own")
+        why = difference and difference.no_verdict
+        known, others = recorded.value(name), members.get("own", {}).get(name)
+        alike = {"this": side.success(name), "own": own and own.success}
+        alike["recorded"] = Success.among(name, [recorded.stored(name)])
         out.append(
             row
-            | {"value": value, "recorded": recorded, "model": model}
-            | {"model_error": _far(recorded, model)}
-            | _limits(mine.interval if mine else None)
-            | {"own": _limits(others.interval if others else None)}
+            | {"value": side.value(name), "recorded": known, "model": model.value(name)}
+            | {"model_error": _far(known, model.value(name))}
+            | _limits(side.interval(name))
+            | {"own": _limits(own.interval if own else None)}
             | ({"success": {k: v and vars(v) for k, v in alike.items()}} if is_index(name) else {})
-            | {"scaled": None if why else _scaled(recorded, values, own.get(name))}
+            | {"scaled": None if why else _scaled(known, side.played.get(name), others)}
             | {"comparable": why != no_verdict.OTHER_UNIT}
-            | {"followed": followed, "no_verdict": why}
-            | {"difference": difference and vars(difference)}
+            | {"followed": no_verdict.follows(name, recorded.stored(name), own)}
+            | {"no_verdict": why, "difference": difference and vars(difference)}
         )
     return out
 
@@ -522,8 +502,8 @@ def _bar(tapes: Sequence[Tape], sides: Sequence[Side]) -> tuple[Side | None, Sid
     model = next((s for s in sides if s.role == "model" and modes <= {s.reclaim}), None)
     for tape, side in zip(tapes, sides, strict=True):
         if side.role == "what-if":
-            recorded = recorded or Side.of_model_error(tape, "recorded", "recorded")
-            model = model or Side.of_model_error(tape, "model", "model")
+            recorded = recorded or Side.of_model_error(tape, "recorded")
+            model = model or Side.of_model_error(tape, "model")
     return recorded, model
 
 
