@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,6 +17,7 @@ from pagetape.recording.stacks import Frames
 
 if TYPE_CHECKING:
     from pagetape._collector import Source
+    from pagetape.sampler import Reading
 
 Row = dict[str, Any]
 
@@ -26,6 +27,30 @@ class Sink(Protocol):
 
     def write(self, name: str, batch: pa.RecordBatch) -> None: ...
     def rows(self, name: str, rows: list[Row]) -> None: ...
+
+
+class Pieces:
+    """Rows on their way to a sink, each table in pieces of `most` rows; flush() at the end."""
+
+    def __init__(self, sink: Sink, most: int) -> None:
+        self._sink, self._most = sink, most
+        self._waiting: dict[str, list[Row]] = defaultdict(list)
+
+    def take(self, name: str, rows: list[Row]) -> None:
+        self._waiting[name] += rows
+        if len(self._waiting[name]) >= self._most:
+            self._sink.rows(name, self._waiting.pop(name))
+
+    def place(self, reading: Reading, at: int) -> None:
+        """The rows of a sample, after `at` rows of `event`."""
+        for name, rows in reading.rows.items():
+            placed = {} if name == "sample_gap" else {"at": at}
+            self.take(name, [row | placed for row in rows])
+
+    def flush(self) -> None:
+        for name in list(self._waiting):
+            if rows := self._waiting.pop(name):
+                self._sink.rows(name, rows)
 
 
 def read_flags(proc: Proc, stage: str, number: int, ts: int = 0, *, after: bool) -> Flags:

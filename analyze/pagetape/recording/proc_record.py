@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from pagetape import procfs
 from pagetape.recording import latency
 from pagetape.recording.capture import known
 from pagetape.recording.proc_tape import Moments, facts_of
+from pagetape.recording.request import Request
 from pagetape.recording.sampling import NICE, SHARE
 from pagetape.recording.status import Status
 from pagetape.recording.tape_dir import TapeDir
@@ -25,21 +25,6 @@ from pagetape.recording.workload import Workload
 from pagetape.sampler import Sample, Sampler
 from pagetape.schemas.tape import Tape, TapeError, Writer
 from pagetape.tapes import output
-
-
-@dataclass(frozen=True)
-class Request:
-    """What to record: for how long, and how often, in seconds."""
-
-    out: Path
-    argv: tuple[str, ...]
-    duration: float | None
-    every: float
-    private: str | None
-    replace: bool
-    rotate: float | None = None  # a new tape in the directory `out` so often
-    keep: float | None = None  # bytes of finished tapes there
-
 
 _FLUSH_S = 30  # a killed recorder loses so much
 _TYPES = "pagetypeinfo"
@@ -75,7 +60,7 @@ class _Recording:
         out = self._dir.place(datetime.now(UTC)) if self._dir else self._request.out
         facts = self._facts(samples[0])
         own = self._veil.facts(facts) if self._veil else facts
-        self._tape = Writer(out, own, replace=self._request.replace)
+        self._tape = Writer(out, own, replace=self._request.force)
         self._sink = self._veil.over(self._tape) if self._veil else self._tape
         self._moments = Moments(self._sink)
         self._held = None
@@ -98,7 +83,7 @@ class _Recording:
             "cpus": os.cpu_count(),
             "recorded_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "recorder_pid": os.getpid(),
-            "sampling": {"every_s": self._request.every, "guards": self._sampler.guards},
+            "sampling": {"every_s": self._request.sample, "guards": self._sampler.guards},
             "limits": self._limits or None,
         }
         mark = self._dir.mark() if self._dir else {}
@@ -150,7 +135,7 @@ class _Recording:
 def record(request: Request, status: Status) -> int:
     """Record until the workload is over; returns its exit status. Raises TapeError."""
     if request.rotate is None:
-        output.check_free(request.out, replace=request.replace)
+        output.check_free(request.out, replace=request.force)
     workload = Workload(request.argv, request.duration)
     with workload.signals():
         sampler = Sampler(whole=True)
@@ -173,14 +158,14 @@ def _run(
     status: Status,
 ) -> int:
     workload.start()
-    sampler.start(request.every, SHARE)
+    sampler.start(request.sample, SHARE)
     status.recording(workload.until)
     os.setpriority(os.PRIO_PROCESS, 0, NICE)
     rotate = request.rotate or float("inf")
     due = time.monotonic() + rotate
     over = False
     while not over:
-        over = workload.wait(min(request.every, max(due - time.monotonic(), 0)))
+        over = workload.wait(min(request.sample, max(due - time.monotonic(), 0)))
         for sample in sampler.samples():
             recording.take(sample)
         if not over and time.monotonic() >= due:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pagetape import console, proc_form, proc_series, procfs
-from pagetape.recording.capture import Row, Sink, Snapshot, known
+from pagetape.recording.capture import Pieces, Row, Sink, Snapshot, known
 from pagetape.recording.eventsets import PROC
 from pagetape.sampler import Changes, Reading
 from pagetape.tapes import output
@@ -48,8 +48,8 @@ class Moments:
     """Writes moments to a sink, each table in large pieces; flush() at the end."""
 
     def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self._waiting: dict[str, list[Row]] = defaultdict(list)
+        self._pieces = Pieces(sink, _ROWS)
+        self.flush = self._pieces.flush
         self._next = 0
 
     def add(self, ts: int, texts: Texts, readings: list[Reading], *, last: bool = False) -> None:
@@ -62,25 +62,9 @@ class Moments:
             state = Snapshot.take(_Files(texts), "", self._next, ts)
             self._next += 1
             for name, rows in state.rows.items():
-                self._take(name, rows)
+                self._pieces.take(name, rows)
         for reading in readings:
-            for name, rows in reading.rows.items():
-                placed = {} if name == "sample_gap" else {"at": 0}
-                self._take(name, [row | placed for row in rows])
-
-    def _take(self, name: str, rows: list[Row]) -> None:
-        self._waiting[name] += rows
-        if len(self._waiting[name]) >= _ROWS:
-            self._write(name)
-
-    def _write(self, name: str) -> None:
-        if self._waiting[name]:
-            self._sink.rows(name, self._waiting.pop(name))
-
-    def flush(self) -> None:
-        """Write what waits."""
-        for name in list(self._waiting):
-            self._write(name)
+            self._pieces.place(reading, 0)
 
 
 def facts_of(texts: Texts) -> dict[str, Any]:

@@ -4,24 +4,23 @@
 from __future__ import annotations
 
 import errno
-import os
 import signal
 import time
 from collections import Counter
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pagetape import answer
 from pagetape.recording import proc_record
-from pagetape.recording.eventsets import PROC, RARE, Contents, tracepoints
-from pagetape.recording.memory import Demand, Limit, fit
+from pagetape.recording.eventsets import PROC, Contents, tracepoints
+from pagetape.recording.memory import Limit, fit
+from pagetape.recording.request import Request
 from pagetape.recording.rotation import OneTape, Rotation
-from pagetape.recording.session import Session, Spooling, Wanted
+from pagetape.recording.session import Session, Spooling
 from pagetape.recording.status import Status
 from pagetape.recording.tape_dir import TapeDir
-from pagetape.recording.watch import SIGNAL, Firing, Trigger, Watch
+from pagetape.recording.watch import SIGNAL, Firing, Watch
 from pagetape.recording.workload import Workload
 from pagetape.schemas import table_file
 from pagetape.schemas.tape import Tape, TapeError
@@ -30,82 +29,15 @@ from pagetape.tapes.loss import Loss
 
 if TYPE_CHECKING:
     from pagetape.recording.private import Veil
-    from pagetape.recording.stack_events import StackEvent
 
 
 _STACK = 20  # bytes of a stack in the ring, without its addresses
 
 
-@dataclass(frozen=True)
-class Request:
-    """The options of `pagetape record` under their names there, in seconds and bytes."""
-
-    out: Path
-    argv: tuple[str, ...]
-    duration: float | None
-    events: str
-    snapshot: str
-    snapshot_max_ms: float | None
-    locks: bool
-    stamps: str
-    stacks: tuple[StackEvent, ...]
-    rotate: float | None
-    keep: float | None
-    ring: float | None
-    triggers: tuple[Trigger | None, ...]
-    ring_memory: float
-    cooldown: float
-    sample: float
-    numa_maps: bool
-    private: str | None
-    buffer: float | None
-    spool_max: float | None
-    defer: bool
-    memory: float | None
-    force: bool
-
-    def of_proc(self) -> proc_record.Request:
-        """The options that /proc over time has, too."""
-        return proc_record.Request(
-            self.out,
-            self.argv,
-            self.duration,
-            self.sample,
-            self.private,
-            self.force,
-            self.rotate,
-            self.keep,
-        )
-
-    def demand(self) -> Demand:
-        """What these options decide about memory."""
-        flies = self.ring is not None
-        return Demand(
-            os.cpu_count() or 1,
-            exact=self.wanted().kind != "proc",
-            defer=self.defer,
-            may_defer=not flies and self.rotate is None and self.private is None,
-            series=flies or self.rotate is not None,
-            rare=self.events in RARE,
-            held=int(self.ring_memory) if flies else 0,
-            ring_kb=int((self.buffer or 0) // 1024),
-        )
-
-    def wanted(self) -> Wanted:
-        """The snapshots. Tapes of some sets cannot be replayed: exact ones serve nothing."""
-        if self.events not in RARE:
-            return Wanted(self.snapshot, self.snapshot_max_ms)
-        why = (
-            f"tapes of the {self.events} event set take no exact snapshot, because they cannot be"
-            " replayed"
-        )
-        return Wanted("proc", blocks=False, why_proc=why if self.snapshot == "auto" else None)
-
-
 def record(request: Request, status: Status) -> int:
     """Record; returns the exit status. Raises TapeError if the recording ended early."""
     if request.events == PROC:
-        return proc_record.record(request.of_proc(), status)
+        return proc_record.record(request, status)
     import_module("pagetape._collector")  # while few files are open: it raises the limit of them
     limit = Limit.of(request.memory)
     taken = fit(request.demand(), limit)

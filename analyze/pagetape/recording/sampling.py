@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from pagetape.numa_maps import Processes
-from pagetape.recording.capture import Row, Sink
+from pagetape.recording.capture import Pieces, Row, Sink
 from pagetape.sampler import Reading, Sample, Sampler
 
 # Largest share of a CPU: if samples cost more, some are left out, and `sample_gap` says so. A
@@ -25,7 +25,6 @@ SHARE = 0.1
 NICE = 10
 _ROWS = 512  # rows written together
 _SLOTS_SHARE = 8  # of the samples that may wait, so many parts
-TABLES = ("parameter", "sample", "free_count", "sample_gap")
 
 
 class _Packed(NamedTuple):
@@ -214,32 +213,20 @@ class Placed:
         self._sink = sink
         self._sampling = sampling
         self._events = 0
-        self._waiting: dict[str, list[Row]] = {name: [] for name in TABLES}
+        self._samples = Pieces(sink, _ROWS)
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:
         if name == "event":
             ts = batch.column("ts")
             for reading in self._sampling.until(ts[-1].as_py()):
                 before = bisect_right(range(len(ts)), reading.ts, key=lambda i: ts[i].as_py())
-                self._place(reading, self._events + before)
+                self._samples.place(reading, self._events + before)
             self._events += batch.num_rows
             self._write_policies()
         self._sink.write(name, batch)
 
     def rows(self, name: str, rows: list[Row]) -> None:
         self._sink.rows(name, rows)
-
-    def _place(self, reading: Reading, at: int) -> None:
-        for name, rows in reading.rows.items():
-            placed = {} if name == "sample_gap" else {"at": at}
-            self._waiting[name] += [row | placed for row in rows]
-            if len(self._waiting[name]) >= _ROWS:
-                self._write(name)
-
-    def _write(self, name: str) -> None:
-        if self._waiting[name]:
-            self._sink.rows(name, self._waiting[name])
-            self._waiting[name] = []
 
     def _write_policies(self) -> None:
         if rows := self._sampling.policies():
@@ -249,7 +236,6 @@ class Placed:
         """End the segment at `ts`; the next one counts its events from 0."""
         self._write_policies()
         for reading in self._sampling.until(ts):
-            self._place(reading, self._events)
-        for name in self._waiting:
-            self._write(name)
+            self._samples.place(reading, self._events)
+        self._samples.flush()
         self._events = 0
