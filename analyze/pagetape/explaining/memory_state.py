@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pagetape.explaining.log_lines import GAP
 
@@ -68,6 +68,21 @@ class Zone:
     @property
     def words(self) -> str:
         return f"Node {self.node or 0} {self.name}"
+
+
+def of_row(
+    row: dict[str, Any],
+    name: str,
+    boost: int,
+    more: dict[str, int | None],
+    reserve: tuple[int, ...],
+    page_kb: int,
+) -> Zone:
+    """A zone from a row of marks in pages, which lack the boost, and from further counts."""
+    marks = {mark: row[f"wmark_{mark}"] + boost for mark in ("min", "low", "high")}
+    pages = {**marks, "boost": boost, "managed": row["managed"], **more}
+    kb = {count: nr * page_kb for count, nr in pages.items() if nr is not None}
+    return Zone(row["node"], name, kb, reserve, reserve_whole=True, whole=True, complete=True)
 
 
 def zone_of(found: re.Match[str], body: str) -> Zone:

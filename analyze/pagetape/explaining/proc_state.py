@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pagetape import proc_copies, procfs
-from pagetape.explaining.memory_state import Blocks, FreeList, State, Zone
+from pagetape.explaining.memory_state import Blocks, FreeList, State, Zone, of_row
 
 _LETTERS = {
     "UNMOVABLE": "U",
@@ -53,23 +53,15 @@ def _layout(zoneinfo: str) -> tuple[str, ...]:
 
 
 def _zone(row: dict[str, Any], names: tuple[str, ...], page_kb: int) -> Zone:
-    boost = row["boost"] or 0
-    pages = {
+    more = {
         "free": row["free"],
-        "min": row["wmark_min"] + boost,
-        "low": row["wmark_low"] + boost,
-        "high": row["wmark_high"] + boost,
-        "boost": boost,
         "present": row["present"],
-        "managed": row["managed"],
         "reserved_highatomic": row["nr_reserved_highatomic"],
         "free_highatomic": row["nr_free_highatomic"],
         "free_cma": row["nr_free_cma"] or 0,
     }
-    kb = {name: nr * page_kb for name, nr in pages.items() if nr is not None}
     reserve = tuple(row[f"lowmem_reserve_{name.lower()}"] for name in names)
-    name = _NAMES[row["zone"]]
-    return Zone(row["node"], name, kb, reserve, reserve_whole=True, whole=True, complete=True)
+    return of_row(row, _NAMES[row["zone"]], row["boost"] or 0, more, reserve, page_kb)
 
 
 def _lists(rows: list[dict[str, Any]], page_kb: int) -> dict[tuple[int, str], FreeList]:

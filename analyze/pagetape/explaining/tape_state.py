@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pagetape.explaining.memory_state import ORDER, Blocks, FreeList, State, Zone
+from pagetape.explaining.memory_state import ORDER, Blocks, FreeList, State, Zone, of_row
 
 NEAR_S = 0.01  # a reading within this time of the failure shows its state
 
@@ -72,22 +72,12 @@ def _zone(row: Row, layout: tuple[str, ...], page_kb: int, bound: int) -> Zone:
         boost = 0 if bound > 0 else max(row["most_boost"] or 0, boost)
     counted = row["counted"]
     free = row["free"] if counted is None else max(counted + error(row, bound), 0)
-    pages = {
-        "free": free,
-        "min": row["wmark_min"] + boost,
-        "low": row["wmark_low"] + boost,
-        "high": row["wmark_high"] + boost,
-        "boost": boost,
-        "managed": row["managed"],
-        "reserved_highatomic": row["reserved_highatomic"],
-    }
+    more = {"free": free, "reserved_highatomic": row["reserved_highatomic"]}
     for name in ("free_highatomic", "free_cma"):
         if near or row[name] == 0:  # others change from event to event
-            pages[name] = row[name]
-    kb = {name: nr * page_kb for name, nr in pages.items() if nr is not None}
+            more[name] = row[name]
     reserve = tuple(row["lowmem_reserve"][ORDER.index(name)] or 0 for name in layout)
-    name = _name(row["zone"])
-    return Zone(row["node"], name, kb, reserve, reserve_whole=True, whole=True, complete=True)
+    return of_row(row, _name(row["zone"]), boost, more, reserve, page_kb)
 
 
 def _list(row: Row, page_kb: int) -> FreeList:
