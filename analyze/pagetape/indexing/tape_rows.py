@@ -14,12 +14,19 @@ from pagetape.archive.names import Named
 from pagetape.asking import archived, query
 from pagetape.asking.database import Database
 from pagetape.asking.keeping_database import KeepingDatabase
+from pagetape.asking.machine_rows import machine
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import absent, fallback_unit, info
+from pagetape.tapes import absent, info
 
 Rows = list[dict[str, Any]]
 
 _OF_RUNS = ("reclaim", "stall")
+
+# Columns that the view machine has, too.
+_OF_MACHINE = (
+    *("host", "kernel", "kernel_row", "arch", "cpus", "nodes"),
+    *("pageblock_order", "fallback_unit"),
+)
 
 # The report whose rows are those of `reclaim`, and the columns that they take from it.
 _RECLAIM = "reclaim.summary"
@@ -108,15 +115,12 @@ def _memory(tape: Tape) -> float | None:
     return round(managed * size / 2**30, 3) if managed else None
 
 
-def _recorded(tape: Tape) -> str | None:
+def _recorded(tape: Tape, known: list[str] | None) -> str | None:
     """The tracepoints that could have had events; None if nobody knows. Of an import, those that
     had some."""
-    wanted = tape.facts.get("events")
-    if "replay" in tape.facts:
-        return None
-    if wanted is None:
+    if known is None and "replay" not in tape.facts:
         return " ".join(sorted(absent.seen(tape) or ())) or None
-    return " ".join(sorted(set(wanted) - set(tape.facts.get("skipped_events", []))))
+    return None if known is None else " ".join(sorted(known))
 
 
 def _hashed(text: object) -> str | None:
@@ -135,24 +139,17 @@ def place(named: Named, size: int, etag: str | None) -> dict[str, Any]:
 
 def index(tape: Tape) -> dict[str, Any]:
     """The row of the index, without the number of the tape and without place()."""
-    facts, about = tape.facts, info.summary(tape)
+    facts, about, row = tape.facts, info.summary(tape), machine(tape, "", 0)
     span = _span(tape)
     seconds = (span[1] - span[0]) / 1e9 if span else 0.0
     began, ended = _times(facts, seconds)
     counted = sum(row["events"] for row in tape.rows("event_count"))
     return {
         "machine": names.machine(facts),
-        "host": facts.get("host"),
-        "kernel": facts.get("kernel"),
-        "kernel_row": about["kernel_row"],
-        "arch": facts.get("arch"),
-        "cpus": facts.get("cpus"),
-        "nodes": about["nodes"],
+        **{name: row[name] for name in _OF_MACHINE},
         "mem_gb": _memory(tape),
-        "pageblock_order": facts.get("pageblock_order"),
-        "fallback_unit": fallback_unit.of_tape(tape),
         "event_set": facts.get("event_set"),
-        "recorded": _recorded(tape),
+        "recorded": _recorded(tape, row["recorded"]),
         "snapshot": about["snapshot"],
         "private": (facts.get("private") or {}).get("names"),
         "replayed": "replay" in facts or "validate" in facts,
