@@ -57,13 +57,13 @@ def swept(root: Path, tmp_path: Path, pagetape: Run) -> tuple[Path, dict[str, An
 def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The objects that a sweep fetches."""
     names_of: list[str] = []
-    fetch = store.Store.fetch
+    local = store.Store.local
 
-    def noted(self: store.Store, name: str, to: Path) -> None:
-        names_of.append(name)
-        fetch(self, name, to)
+    def noted(self: store.Store, name: str, directory: Path) -> Path:
+        names_of.extend([name] * name.endswith(".tape"))  # not of the index
+        return local(self, name, directory)
 
-    monkeypatch.setattr(store.Store, "fetch", noted)
+    monkeypatch.setattr(store.Store, "local", noted)
     return names_of
 
 

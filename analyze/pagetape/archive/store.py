@@ -343,6 +343,17 @@ class Store:
             lambda: bytes(obstore.get_range(self._objects, name, start=start, length=length)),
         )
 
+    def local(self, name: str, directory: Path) -> Path:
+        """An object as a file: in its place in an archive that is a directory, else fetched into
+        this directory."""
+        path = (self.root or directory) / (name if self.root else Path(name).name)
+        if self.root is None:
+            self.fetch(name, path)
+        self._check(name)
+        if not path.exists():
+            raise StoreError(errno.ENOENT, f"{self.where(name)}: no such object")
+        return path
+
     def fetch(self, name: str, to: Path) -> None:
         """Store an object as the file `to`, which appears whole."""
         import obstore

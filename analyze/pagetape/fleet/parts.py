@@ -105,10 +105,8 @@ def _planned(
     tape: SweepTape, runs: Sequence[Run], request: Request, directory: Path, player: sweep.Player
 ) -> Planned:
     """The plan for a tape, which is fetched if it has no path."""
-    path = tape.path or directory / f"{tape.identity}.fetched"
     try:
-        if request.archive is not None:
-            open_store(request.archive).fetch(tape.object, path)
+        path = tape.path or open_store(request.archive or "").local(tape.object, directory)
         player.call(_check, path, tape)
     except (OSError, isolated.Crash, isolated.Failure) as e:
         if isinstance(e, StoreError) and e.errno != errno.ENOENT:

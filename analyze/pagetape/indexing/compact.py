@@ -231,12 +231,8 @@ class _Day:
     ) -> dict[str, tape_rows.Rows] | None:
         named = _named(one)
         row = tape_rows.place(named, one.size, one.etag)
-        path = place / f"{named.identity}.tape"
         try:
-            if self._store.root is None:
-                self._store.fetch(one.name, path)
-            else:
-                path = self._store.root / one.name
+            path = self._store.local(one.name, place)
         except StoreError as e:
             if e.errno == errno.ENOENT:
                 return None

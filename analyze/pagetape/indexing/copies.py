@@ -50,10 +50,7 @@ class Copies:
 
     def _path(self, one: Object) -> Path:
         if self._store.root is not None:
-            path = self._store.root / one.name
-            if not path.is_file():
-                raise StoreError(errno.ENOENT, f"{path}: no such object")
-            return path
+            return self._store.local(one.name, self._above)
         about = f"{self._store.url} {one.name} {one.etag}"
         path = (
             self._above / blake2b(about.encode(), digest_size=8).hexdigest() / Path(one.name).name
