@@ -114,15 +114,6 @@ def _by_mode(found: dict[str, str]) -> str:
     return ", ".join(f"{words} under {mode}" for mode, words in found.items())
 
 
-def _failed_row(row: dict[str, Any]) -> tuple[str, str, str, str, str]:
-    """A failed row of the table: tape, policy, kernel, reclaim, reason."""
-    from pagetape.replaying import sweep
-    from pagetape.tapes.kernel_rows import named
-
-    policy = "all" if row["policies"] is None else sweep.words(row)
-    return row["tape"], policy, named(row["kernel"] or ""), row["reclaim"] or "", row["reason"]
-
-
 def _tapes(runs: list[dict[str, Any]], metrics: tuple[str, ...], wide: bool) -> list[str]:
     """The runs on each tape."""
     from pagetape.replaying import sweep
@@ -151,6 +142,8 @@ def _legend(runs: list[dict[str, Any]], metrics: tuple[str, ...]) -> str:
 
 def text(found: Swept, wide: bool) -> str:
     """The answer. Of an archive it has no table for each tape."""
+    from pagetape.replaying import sweep
+
     if found.url is not None:
         tapes, made, reused = (found.counts[key] for key in ("tapes", "made", "reused"))
         parts = [
@@ -161,9 +154,8 @@ def text(found: Swept, wide: bool) -> str:
     else:
         parts = _tapes(found.runs, found.metrics, wide)
     if found.failed:
-        columns = ("failed", "policy", "kernel", "reclaim", "reason")
-        rows = map(_failed_row, found.failed[:_FAILED])
-        parts.append(terminal.table(columns, rows, wide=wide))
+        rows = map(sweep.failed_line, found.failed[:_FAILED])
+        parts.append(terminal.table(sweep.FAILED, rows, wide=wide))
         if len(found.failed) > _FAILED:
             parts.append(f"{_FAILED} of {len(found.failed):,} failed runs: --json has all")
     if found.fleet:

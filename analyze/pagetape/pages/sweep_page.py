@@ -12,7 +12,7 @@ from pagetape.asking import no_verdict, policy_effect
 from pagetape.asking.comparison import Difference
 from pagetape.asking.phrase import change, own_rules, recorded, signed, this_run
 from pagetape.pages.document import document, table
-from pagetape.replaying.sweep import kernel_warnings, not_compared, words
+from pagetape.replaying.sweep import FAILED, failed_line, kernel_warnings, not_compared, words
 from pagetape.tapes.kernel_rows import named
 
 _FULL = 60  # per cent of colour in a cell that changed by a factor of two, or to nothing
@@ -76,15 +76,6 @@ def _matrix(runs: Sequence[dict[str, Any]], metrics: Sequence[str]) -> str:
     return f"<div class=scroll><table class=matrix><tr>{head}</tr>{about}{rows}</table></div>"
 
 
-def _failures(failed: Sequence[dict[str, Any]]) -> str:
-    """The table of the runs that have no result."""
-    rows = [
-        (row["tape"], "all" if row["policies"] is None else words(row), row["reason"])
-        for row in failed
-    ]
-    return f"<h2>Failed</h2>{table(('tape', 'policy', 'reason'), rows)}" if rows else ""
-
-
 _OF_HOSTS = ("hosts", "less", "more", "better", "worse", "no_difference", "no_choice", "no_verdict")
 
 
@@ -142,4 +133,6 @@ def sweep_page(
             _matrix(of_tape, metrics),
             f"<details><summary>Every metric</summary>{_matrix(of_tape, every)}</details>",
         ]
-    return document("Sweep", [*parts, _failures(failed)])
+    if failed:
+        parts.append(f"<h2>Failed</h2>{table(FAILED, [*map(failed_line, failed)])}")
+    return document("Sweep", parts)

@@ -31,7 +31,7 @@ from pagetape.replaying.playback import NewTape, Run, Source, identity, in_mode,
 from pagetape.replaying.prediction import OwnRules, WhatIf
 from pagetape.replaying.validation import inferred, preferences
 from pagetape.schemas.tape import Tape
-from pagetape.tapes import cache, fallback_unit, output, regular, temporary
+from pagetape.tapes import cache, fallback_unit, kernel_rows, output, regular, temporary
 from pagetape.tapes.loss import Loss
 
 MOST_RUNS = 10_000
@@ -72,6 +72,16 @@ def words(result: dict[str, Any]) -> str:
     if result["prefer"] != "auto":
         text += f", prefer {result['prefer']}"
     return f"{text}, CPUs {result['nodes']}" if result["nodes"] else text
+
+
+FAILED = ("failed", "policy", "kernel", "reclaim", "reason")
+
+
+def failed_line(row: dict[str, Any]) -> tuple[str, ...]:
+    """A failed row as the columns FAILED of a table."""
+    policy = "all" if row["policies"] is None else words(row)
+    kernel = kernel_rows.named(row["kernel"] or "")
+    return row["tape"], policy, kernel, row["reclaim"] or "", row["reason"]
 
 
 def kernel_warnings(results: Sequence[dict[str, Any]]) -> list[str]:
