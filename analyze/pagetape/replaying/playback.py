@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -93,11 +93,16 @@ class Run:
         return "/".join(",".join(ranges[node]) for node in sorted(ranges)) or None
 
 
+@lru_cache
+def _passive() -> set[str]:
+    """The policies that leave every decision as it is."""
+    return {p["name"] for p in _replay.policies() if p["choices"] == ["lock_costs"]}
+
+
 def is_own(tape: Tape, run: Run) -> bool:
     """Whether the run is under the kernel and the policy of the tape itself."""
     own = kernels.own(tape)
-    passive = {p["name"] for p in _replay.policies() if p["choices"] == ["lock_costs"]}
-    mainline = {p for p in run.policies if p.partition(":")[0] not in passive} <= {"mainline"}
+    mainline = {p for p in run.policies if p.partition(":")[0] not in _passive()} <= {"mainline"}
     mainline = mainline and run.preference == "auto" and not run.memory_policies
     mainline = mainline and not run.rewrite
     return mainline and own is not None and kernels.row(tape, run.kernel) == own.row
@@ -386,8 +391,8 @@ def made_by(tape: Tape, run: Run) -> dict[str, Any]:
 
 def identity(tape: Tape, run: Run) -> dict[str, Any]:
     """What decides the result of a run of a tape, besides pagetape itself; for json."""
-    made = made_by(tape, run)
-    what = vars(run) | {"kernel": made["kernel"], "policies": made["policies"]}
+    kernel, policies = kernels.row(tape, run.kernel), list(run.policies) or ["mainline"]
+    what = vars(run) | {"kernel": kernel, "policies": policies}
     return what | {"policy_libs": cache.digest(map(Path, run.policy_libs))}
 
 
