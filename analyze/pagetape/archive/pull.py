@@ -23,8 +23,6 @@ from typing import IO
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import output, temporary
 
-SSH = ("ssh",)
-
 _PLACE = re.compile(r"(?P<host>\[[^\]]+\]|(?:[^@/:\s]+@)?(?:\[[^\]]+\]|[^/:\s]+)):(?P<dir>.*)")
 _LIST = "find . -maxdepth 1 -type f -name '*.tape' ! -name '.*' -print0"
 _SEND = "tar -cf - --null -T -"

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from errno import EBUSY
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from pagetape.archive import put
 from pagetape.archive.policy import Policy
 from pagetape.archive.store import Store, StoreError
 from pagetape.schemas.tape import is_tape
-from pagetape.tapes import series, temporary
+from pagetape.tapes import series
 
 EVERY_S = 10.0  # between two looks into the directory
 _LATER_S = 300.0  # most time between two tries while the archive does not answer
@@ -149,26 +148,14 @@ class Shipper:
         if sum(sizes.values()) <= self._keep:
             return
         tapes = [one for one in self._tapes() if series.is_finished(one[0])]
-        total = before = sum(sizes.get(path, 0) for path, _ in tapes)
-        for path, mark in sorted(tapes[:-1], key=lambda one: not self._done.get(one[1], False)):
-            if total <= self._keep:
-                break
-            shipped = self._done.get(mark, False)
-            temporary.remove(path)
-            total -= sizes.get(path, 0)
+        total = sum(sizes.get(path, 0) for path, _ in tapes)
+        shipped = {path: self._done.get(mark, False) for path, mark in tapes[:-1]}
+        order = {path: sizes.get(path, 0) for path in sorted(shipped, key=lambda p: not shipped[p])}
+        for path, *_ in series.remove_beyond(self._directory, order, total, self._keep):
             done.removed.append(str(path))
-            if not shipped:
+            if not shipped[path]:
                 done.lost += 1
                 self._warn(f"{path}: removed, not shipped: --keep {answer.size(self._keep)}")
-            row = {
-                "at": datetime.now(UTC).isoformat(timespec="seconds"),
-                "tape": path.name,
-                "bytes": sizes.get(path, 0),
-                "finished_bytes": before,
-                "keep_bytes": int(self._keep),
-            }
-            with suppress(OSError):
-                series.note_removed(self._directory, row)
 
     def follow(self, every: float = EVERY_S) -> None:
         """Ship each tape when it is finished, until the process ends."""

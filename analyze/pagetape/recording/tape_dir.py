@@ -57,7 +57,6 @@ class TapeDir:
         self._host = re.sub(r"[^\w.-]", "_", host or os.uname().nodename)
         self._since = datetime.now(UTC).isoformat(timespec="seconds")
         self.made = 0
-        self.removed = 0
         for prefix in (f".{self._host}-", SPOOLS):
             temporary.remove_leftovers(directory, prefix)
 
@@ -100,25 +99,13 @@ class TapeDir:
             with contextlib.suppress(OSError):  # a shipper removed it meanwhile
                 if series.is_finished(path):
                     sizes[path] = Tape(path).bytes
-        total = sum(sizes.values())
-        for path in sizes:
-            if total <= self._keep or path == tapes[-1]:
-                break
-            temporary.remove(path)
-            row = {
-                "at": datetime.now(UTC).isoformat(timespec="seconds"),
-                "tape": path.name,
-                "bytes": sizes[path],
-                "finished_bytes": total,
-                "keep_bytes": int(self._keep),
-            }
+        older = {path: size for path, size in sizes.items() if path != tapes[-1]}
+        gone = series.remove_beyond(self.directory, older, sum(sizes.values()), self._keep)
+        for path, size, total in gone:
             self._said(
-                f"{path}: removed, {answer.size(sizes[path])}: finished tapes had "
+                f"{path}: removed, {answer.size(size)}: finished tapes had "
                 f"{answer.size(total)}, --keep {answer.size(self._keep)}"
             )
-            series.note_removed(self.directory, row)
-            total -= sizes[path]
-            self.removed += 1
 
     def close(self) -> None:
         os.close(self._lock)

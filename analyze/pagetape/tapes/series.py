@@ -11,6 +11,8 @@ import contextlib
 import fcntl
 import json
 import os
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,28 @@ def note_removed(directory: Path, row: dict[str, Any]) -> None:
         new.replace(directory / _REMOVED)
     finally:
         os.close(lock)
+
+
+def remove_beyond(
+    directory: Path, order: Mapping[Path, int], total: int, keep: float
+) -> Iterator[tuple[Path, int, int]]:
+    """Remove tapes with their bytes in this order until the finished ones, `total` bytes, have at
+    most `keep`, and note each; yields its path, its bytes, and the total before."""
+    for path, size in order.items():
+        if total <= keep:
+            return
+        temporary.remove(path)
+        row = {
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "tape": path.name,
+            "bytes": size,
+            "finished_bytes": total,
+            "keep_bytes": int(keep),
+        }
+        with contextlib.suppress(OSError):
+            note_removed(directory, row)
+        yield path, size, total
+        total -= size
 
 
 def describe(directory: Path) -> dict[str, Any]:
