@@ -431,4 +431,4 @@ def _failed(found: "list[Failed]") -> list[dict[str, Any]]:
     """The failed rows; each reason is a line on stderr."""
     for line in dict.fromkeys(one.line() for one in found):
         console.report(line)
-    return [one.json() for one in found]
+    return [one.json() for one in dict.fromkeys(found)]

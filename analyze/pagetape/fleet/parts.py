@@ -97,22 +97,8 @@ def _check(path: Path, tape: SweepTape) -> None:
     """Raise TapeError unless the tape at the path is that of the sweep."""
     its = names.identity(Tape(path))
     if its != tape.identity:
-        where = f"{tape.path or tape.object}: on {socket.gethostname()}"
+        where = f"{path}: on {socket.gethostname()}"
         raise TapeError(errno.EINVAL, f"{where} another recording: {its}")
-
-
-def _planned(
-    tape: SweepTape, runs: Sequence[Run], request: Request, directory: Path, player: sweep.Player
-) -> Planned:
-    """The plan for a tape, which is fetched if it has no path."""
-    try:
-        path = tape.path or open_store(request.archive or "").local(tape.object, directory)
-        player.call(_check, path, tape)
-    except (OSError, isolated.Crash, isolated.Failure) as e:
-        if isinstance(e, StoreError) and e.errno != errno.ENOENT:
-            raise  # the archive is out of reach, not this tape
-        return [Failed(tape.object, None, isolated.reason(e))]
-    return player.plan(path, tape.object, runs, request.members)
 
 
 def _play(
@@ -124,7 +110,17 @@ def _play(
         if request.archive is not None:
             directory = stack.enter_context(temporary.scratch("sweep"))
         player = sweep.Player(process, directory, request.jobs)
-        plans = [_planned(*one, request, directory, player) for one in part]
+        archive = open_store(request.archive) if request.archive is not None else None
+        plans: list[Planned] = []
+        for tape, runs in part:
+            try:
+                path = archive.local(tape.object, directory) if archive else tape.path
+                player.call(_check, path, tape)
+                plans.append(player.plan(path, tape.object, runs, request.members))
+            except (OSError, isolated.Crash, isolated.Failure) as e:
+                if isinstance(e, StoreError) and e.errno not in (errno.ENOENT, errno.EINVAL):
+                    raise  # the archive is out of reach, not this tape
+                plans.append([Failed(tape.object, None, isolated.reason(e))])
         cases, failed = sweep.cases_of(plans), sweep.failed_of(plans)
         failed += player.play(cases, request.models, progress)
         known = {(one.tape, one.run) for one in failed}

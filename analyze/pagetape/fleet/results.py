@@ -100,7 +100,7 @@ class SweepTape(NamedTuple):
     kernel_release: str | None = None
     began: datetime | None = None
     bytes: int = 0  # to fetch
-    path: Path | None = None  # None: in the archive
+    path: Path = Path()  # if it is in no archive
 
 
 class Key(NamedTuple):
