@@ -24,6 +24,7 @@ Buffers: TypeAlias = dict[str, tuple[pa.Buffer | None, pa.Buffer]]
 
 _EVENT = TABLES["event"]
 _KEPT = 1 << 20  # rows of a KeptDataset
+_PARTS = 64  # parts of them that are joined: see _Keeper
 _EMPTY = 1 << 16  # rows of a batch after the last event
 
 
@@ -242,10 +243,15 @@ def events_for(
 
 
 class _Keeper:
-    """The rows of a dataset in a shared pass, until they are too many or need too much memory."""
+    """The rows of a dataset in a shared pass, until they are too many or need too much memory.
+
+    Small parts are joined: each would stay in a hole of the heap that the next batch's columns
+    need, and the heap would grow by a column with every batch.
+    """
 
     def __init__(self, of: KeptDataset, most: int) -> None:
         self.of = of
+        self._joined: list[pa.RecordBatch] = []
         self._parts: list[pa.RecordBatch] = []
         self._left = _KEPT
         self.failed = False
@@ -265,11 +271,18 @@ class _Keeper:
                     part = pa.RecordBatch.from_arrays(columns, schema=part.schema)
                 self._parts.append(part)
                 self._left -= part.num_rows
+            if len(self._parts) >= _PARTS:
+                self._join()
         except (MemoryError, TapeError):
             self._left = -1
         if self._left < 0:
             self.failed = True
+            self._joined.clear()
             self._parts.clear()
+
+    def _join(self) -> None:
+        self._joined += pa.Table.from_batches(self._parts).combine_chunks().to_batches()
+        self._parts.clear()
 
     def read(self, events: Events) -> None:
         self._guarded(lambda: self._made.read(events))
@@ -277,7 +290,8 @@ class _Keeper:
     def end(self) -> None:
         if not self.failed:
             self._guarded(self._made.end)
-        self.of.keep(None if self.failed else self.of.finished(self._made, self._parts))
+        parts = [*self._joined, *self._parts]
+        self.of.keep(None if self.failed else self.of.finished(self._made, parts))
 
 
 class SharedPass:
