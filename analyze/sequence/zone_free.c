@@ -411,6 +411,35 @@ static bool is_in(const struct sequence_kinds *k, uint64_t ts)
 	return ts >= k->first_ts && ts < k->end_ts;
 }
 
+/* The last time of the events that come before every other input. */
+static uint64_t until(const struct zone_free *z, const struct zone_free_compaction *c)
+{
+	const struct zone_free_input *in = &z->input;
+	uint64_t ts = z->row < c->nr ? c->ts[z->row] : UINT64_MAX;
+
+	if (z->reading < in->nr_readings && in->reading_ts[z->reading] <= ts)
+		ts = in->reading_ts[z->reading] - 1;
+	if (in->rows & ROWS_MOMENTS && z->moment < in->nr_moments && in->moments[z->moment] < ts)
+		ts = in->moments[z->moment];
+	return ts;
+}
+
+/* The next event, and those after it up to a time, a failure or the end of the room. */
+static long read_events(struct zone_free *z, const struct sequence_events *e, uint64_t last,
+			struct zone_free_out *out, size_t at, size_t most)
+{
+	long found;
+
+	do {
+		found = read_event(z, e, out, at);
+		if (found < 0)
+			return found;
+		at = (size_t)found;
+	} while (z->event < e->nr && e->ts[z->event] <= last && is_in(&z->kinds, e->ts[z->event]) &&
+		 !z->failed && at + most <= out->room);
+	return found;
+}
+
 long zone_free_read(struct zone_free *z, const struct sequence_events *e,
 		    const struct zone_free_compaction *c, struct zone_free_out *out)
 {
@@ -451,7 +480,7 @@ long zone_free_read(struct zone_free *z, const struct sequence_events *e,
 		if (reading)
 			found = (long)read_reading(z, out, at);
 		else if (event)
-			found = read_event(z, e, out, at);
+			found = read_events(z, e, until(z, c), out, at, most);
 		else if (row)
 			found = read_compaction(z, c, out, at);
 		else

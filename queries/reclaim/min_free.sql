@@ -122,14 +122,21 @@ call AS (
     GROUP BY tape, node
 ),
 
+-- Of a tape without such events, but with others of the table, all counts are 0.
 seen AS (
     SELECT
-        tape,
-        bool_or(kind IN ('kswapd_wake', 'kswapd_sleep', 'wakeup_kswapd')) AS kswapd,
-        count(*) FILTER (kind = 'direct_reclaim_begin') AS stalls,
-        count(*) FILTER (kind = 'direct_reclaim_begin' AND page_order = 0) AS for_order_0
-    FROM reclaim
-    GROUP BY tape
+        m.tape,
+        bool_or(r.kind IN ('kswapd_wake', 'kswapd_sleep', 'wakeup_kswapd')) AS kswapd,
+        count(*) FILTER (r.kind = 'direct_reclaim_begin') AS stalls,
+        count(*) FILTER (r.kind = 'direct_reclaim_begin' AND r.page_order = 0) AS for_order_0
+    FROM machine AS m
+    LEFT JOIN (
+        SELECT tape, kind, page_order
+        FROM reclaim
+        WHERE kind IN ('kswapd_wake', 'kswapd_sleep', 'wakeup_kswapd', 'direct_reclaim_begin')
+    ) AS r USING (tape)
+    WHERE EXISTS (SELECT 1 FROM reclaim)
+    GROUP BY m.tape
 ),
 
 judged AS (

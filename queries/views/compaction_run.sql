@@ -40,9 +40,12 @@ WITH kcompactd AS (
 -- The daemons of a replay have pid 0, on every node. A run may begin when the one before ends.
 known AS (
     SELECT *, if(pid = 0, node, NULL) AS daemon
-    FROM (SELECT *, row_number() OVER () AS place FROM compaction)
-    WHERE kind IN (
-        'begin', 'end', 'finished', 'migratepages', 'try_to_compact_pages', 'kcompactd_wake', 'kcompactd_sleep'
+    FROM (
+        SELECT *, row_number() OVER () AS place
+        FROM compaction
+        WHERE kind IN (
+            'begin', 'end', 'finished', 'migratepages', 'try_to_compact_pages', 'kcompactd_wake', 'kcompactd_sleep'
+        )
     )
 ),
 

@@ -150,7 +150,7 @@ class TapeDataset(Dataset):
             raise
 
 
-_RARE = 1 << 18  # rows of rare kinds that stay in memory
+_RARE = 1 << 19  # rows of rare kinds that stay in memory
 
 
 class KindsDataset(TapeDataset):

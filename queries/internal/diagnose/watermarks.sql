@@ -53,21 +53,28 @@ direct AS MATERIALIZED (
     SELECT tape, ts FROM reclaim WHERE kind = 'direct_reclaim_begin' AND page_order = 0
 ),
 
-near_miss AS (
-    SELECT DISTINCT e.node, e.asleep_ts
-    FROM episode AS e
-    JOIN low AS l ON l.tape = e.tape AND l.node = e.node AND l.ts BETWEEN e.asleep_ts AND e.until_ts
+moment AS (
+    SELECT tape, node, ts, false AS stalls FROM low
+    UNION ALL
+    SELECT d.tape, e.node, d.ts, true FROM direct AS d JOIN (SELECT DISTINCT tape, node FROM episode) AS e USING (tape)
 ),
 
-stalled AS (
-    SELECT DISTINCT e.node, e.asleep_ts
-    FROM episode AS e
-    JOIN direct AS d ON d.tape = e.tape AND d.ts BETWEEN e.asleep_ts AND e.until_ts
+-- The end of an episode is the begin of the next: a moment there is in both.
+hit AS MATERIALIZED (
+    SELECT m.stalls, e.node, e.asleep_ts
+    FROM moment AS m
+    ASOF JOIN episode AS e ON e.tape = m.tape AND e.node = m.node AND e.asleep_ts <= m.ts
+    WHERE m.ts <= e.until_ts
+    UNION
+    SELECT m.stalls, e.node, e.asleep_ts
+    FROM moment AS m
+    ASOF JOIN episode AS e ON e.tape = m.tape AND e.node = m.node AND e.asleep_ts < m.ts
+    WHERE m.ts <= e.until_ts
 )
 
 SELECT
-    (SELECT count(*) FROM (FROM near_miss UNION FROM stalled)) AS episodes,
-    (SELECT count(*) FROM stalled) AS stalled,
+    (SELECT count(DISTINCT (node, asleep_ts)) FROM hit) AS episodes,
+    (SELECT count(*) FROM hit WHERE stalls) AS stalled,
     (SELECT count(*) FROM low) AS below_low,
     (SELECT count(*) FROM direct) AS below_min,
     (SELECT avg(nr_reclaimed) FROM reclaim WHERE kind = 'direct_reclaim_end') AS freed_each
