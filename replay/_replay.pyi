@@ -12,9 +12,6 @@ class ArrowBatch:
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
 
-def keep_freed_memory() -> None:
-    """The heap of this process keeps what runs free between two batches: model/memory.h."""
-
 def give_back_memory() -> None:
     """Give what is freed by now back to the kernel: model/memory.h."""
 

@@ -413,10 +413,6 @@ cdef class Replay:
         return {kind: t.anomalies[i] for i, kind in enumerate(kinds)}
 
 
-def keep_freed_memory():
-    memory_keep_freed()
-
-
 def give_back_memory():
     memory_give_back()
 

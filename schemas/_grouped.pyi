@@ -6,6 +6,10 @@ import pyarrow as pa
 ROWS_MOST: int
 LOW_BYTES: int
 
+def keep_freed_memory() -> None:
+    """The heap of this process keeps freed blocks of up to 32 MiB. A reader frees a batch of rows
+    and allocates the next one: the kernel would clear their pages each time."""
+
 class Groups:
     """The groups of a batch of `nr` rows in the order of time. Its length is their number.
 

@@ -13,6 +13,15 @@ include "grouped_api.pxi"
 ROWS_MOST = GROUPED_ROWS_MOST
 LOW_BYTES = GROUPED_LOW_BYTES
 
+cdef extern from "<malloc.h>" nogil:
+    int M_MMAP_THRESHOLD, M_TRIM_THRESHOLD
+    int mallopt(int what, int bytes)
+
+
+def keep_freed_memory():
+    mallopt(M_MMAP_THRESHOLD, 32 << 20)
+    mallopt(M_TRIM_THRESHOLD, 64 << 20)
+
 
 cdef class _Borrowed:
     """The memory of a buffer, which has `nr` elements of `bits` bits from element `offset` on."""

@@ -66,50 +66,45 @@ sized AS (
     GROUP BY ALL
 ),
 
--- Orders that no row names have no free block.
-filled AS (
-    SELECT z.*, o.page_order, s.* EXCLUDE (tape, snapshot, ts, node, zone, page_order)
-    FROM (
-        SELECT tape, snapshot, ts, node, zone, max(page_order) AS most, bool_and(typed) AS types, bool_or(capped) AS cut
-        FROM sized
-        GROUP BY tape, snapshot, ts, node, zone
-    ) AS z
-    CROSS JOIN (SELECT unnest(range(20))::INTEGER AS page_order) AS o
-    LEFT JOIN sized AS s
-        ON s.tape = z.tape
-        AND s.snapshot IS NOT DISTINCT FROM z.snapshot
-        AND s.ts = z.ts
-        AND s.node = z.node
-        AND s.zone = z.zone
-        AND s.page_order = o.page_order
-    WHERE o.page_order <= z.most
-),
-
+-- Orders that no row names have no free block. Samples have no types: no lists of them.
 list AS (
     SELECT
-        tape,
-        snapshot,
-        ts,
-        node,
-        zone,
-        any_value(types) AS types,
-        any_value(cut) AS cut,
-        list(every ORDER BY page_order) AS any_blocks,
-        list(common ORDER BY page_order) AS common_blocks,
-        list(cma ORDER BY page_order) AS cma_blocks,
-        list(highatomic ORDER BY page_order) AS highatomic_blocks
+        * EXCLUDE (rows, most),
+        list_transform(range(most + 1), lambda o: list_sum(list_transform(rows, lambda r: if(r.page_order >= o, r.every, 0))))::BIGINT[] AS any_blocks,
+        CASE
+            WHEN snapshot IS NOT NULL
+                THEN list_transform(range(most + 1), lambda o: list_sum(list_transform(rows, lambda r: if(r.page_order >= o, r.common, 0))))::BIGINT[]
+        END AS common_blocks,
+        CASE
+            WHEN snapshot IS NOT NULL
+                THEN list_transform(range(most + 1), lambda o: list_sum(list_transform(rows, lambda r: if(r.page_order >= o, r.cma, 0))))::BIGINT[]
+        END AS cma_blocks,
+        CASE
+            WHEN snapshot IS NOT NULL
+                THEN list_transform(range(most + 1), lambda o: list_sum(list_transform(rows, lambda r: if(r.page_order >= o, r.highatomic, 0))))::BIGINT[]
+        END AS highatomic_blocks
     FROM (
         SELECT
-            * REPLACE (
-                coalesce(sum(every) OVER larger, 0)::BIGINT AS every,
-                coalesce(sum(common) OVER larger, 0)::BIGINT AS common,
-                coalesce(sum(cma) OVER larger, 0)::BIGINT AS cma,
-                coalesce(sum(highatomic) OVER larger, 0)::BIGINT AS highatomic
-            )
-        FROM filled
-        WINDOW larger AS (PARTITION BY tape, snapshot, ts, node, zone ORDER BY page_order DESC)
+            tape,
+            snapshot,
+            ts,
+            node,
+            zone,
+            max(page_order) AS most,
+            bool_and(typed) AS types,
+            bool_or(capped) AS cut,
+            list(
+                {
+                    'page_order': page_order,
+                    'every': every,
+                    'common': coalesce(common, 0),
+                    'cma': coalesce(cma, 0),
+                    'highatomic': coalesce(highatomic, 0)
+                }
+            ) AS rows
+        FROM sized
+        GROUP BY tape, snapshot, ts, node, zone
     )
-    GROUP BY tape, snapshot, ts, node, zone
 ),
 
 block AS (

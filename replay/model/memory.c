@@ -7,8 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { KEPT_BLOCK = 32 << 20, KEPT_MOST = 64 << 20 };
-
 void *memory_new(size_t bytes)
 {
 	const size_t most_at_once = 1ul << 30;
@@ -136,12 +134,6 @@ int grow(struct arrays *arrays, void *array, size_t *room, size_t nr, size_t byt
 	memcpy(array, &rows, sizeof(rows));
 	*room = more;
 	return 0;
-}
-
-void memory_keep_freed(void)
-{
-	mallopt(M_MMAP_THRESHOLD, KEPT_BLOCK);
-	mallopt(M_TRIM_THRESHOLD, KEPT_MOST);
 }
 
 void memory_give_back(void)

@@ -42,11 +42,5 @@ int grow(struct arrays *arrays, void *array, size_t *room, size_t nr, size_t byt
 void *memory_new(size_t bytes);
 void memory_free(void *memory, size_t bytes);
 
-/*
- * The heap of this process keeps freed blocks of up to 32 MiB. A run frees a batch of rows and
- * allocates the next one: the kernel would clear their pages each time.
- */
-void memory_keep_freed(void);
-
 /* Give what is freed by now back to the kernel: further runs need other blocks. */
 void memory_give_back(void);

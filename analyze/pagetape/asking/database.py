@@ -45,6 +45,7 @@ from pagetape.asking.span import NEVER, Span
 from pagetape.asking.spill_dir import spill_dir
 from pagetape.asking.tape_dataset import RowsDataset, TapeDataset
 from pagetape.schemas import TABLES, Column, Table
+from pagetape.schemas._grouped import keep_freed_memory
 from pagetape.schemas.memory_tape import MemoryTape
 from pagetape.schemas.tape import Tape, TapeError
 
@@ -163,6 +164,7 @@ class Database:
         otherwise they see the tapes and nothing else. `threads`: number of threads of a query; None
         for one per CPU. `span`: only events of that time. `only`: conditions on rows, by the place
         of the tape and the table."""
+        keep_freed_memory()
         self._span = span
         self._only = dict(only or {})
         self._db = duckdb.connect(config={} if threads is None else {"threads": threads})

@@ -14,11 +14,12 @@ from typing import Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
-from pagetape._replay import ArrowBatch, EngineError, keep_freed_memory
+from pagetape._replay import ArrowBatch, EngineError
 from pagetape.replaying import recorded_reclaim
 from pagetape.replaying.new_limits import new_limits
 from pagetape.replaying.prefetch import prefetch
 from pagetape.schemas import TABLES
+from pagetape.schemas._grouped import keep_freed_memory
 from pagetape.schemas.form import BATCH_ROWS
 from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes.machine import SNAPSHOT, snapshot_rows
