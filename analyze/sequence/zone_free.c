@@ -411,33 +411,18 @@ static bool is_in(const struct sequence_kinds *k, uint64_t ts)
 	return ts >= k->first_ts && ts < k->end_ts;
 }
 
-/* The last time of the events that come before every other input. */
+/* The last time of the events that count and come before every other input. */
 static uint64_t until(const struct zone_free *z, const struct zone_free_compaction *c)
 {
 	const struct zone_free_input *in = &z->input;
-	uint64_t ts = z->row < c->nr ? c->ts[z->row] : UINT64_MAX;
+	uint64_t end = z->kinds.end_ts - 1;
+	uint64_t ts = z->row < c->nr && c->ts[z->row] < end ? c->ts[z->row] : end;
 
 	if (z->reading < in->nr_readings && in->reading_ts[z->reading] <= ts)
 		ts = in->reading_ts[z->reading] - 1;
 	if (in->rows & ROWS_MOMENTS && z->moment < in->nr_moments && in->moments[z->moment] < ts)
 		ts = in->moments[z->moment];
 	return ts;
-}
-
-/* The next event, and those after it up to a time, a failure or the end of the room. */
-static long read_events(struct zone_free *z, const struct sequence_events *e, uint64_t last,
-			struct zone_free_out *out, size_t at, size_t most)
-{
-	long found;
-
-	do {
-		found = read_event(z, e, out, at);
-		if (found < 0)
-			return found;
-		at = (size_t)found;
-	} while (z->event < e->nr && e->ts[z->event] <= last && is_in(&z->kinds, e->ts[z->event]) &&
-		 !z->failed && at + most <= out->room);
-	return found;
 }
 
 long zone_free_read(struct zone_free *z, const struct sequence_events *e,
@@ -450,7 +435,7 @@ long zone_free_read(struct zone_free *z, const struct sequence_events *e,
 	while (at + most <= out->room) {
 		bool reading = z->reading < z->input.nr_readings, event = z->event < e->nr;
 		bool row = z->row < c->nr;
-		uint64_t ts = UINT64_MAX;
+		uint64_t ts = UINT64_MAX, last;
 		long found;
 
 		if ((!event && e->nr) || (!row && c->nr))
@@ -480,11 +465,15 @@ long zone_free_read(struct zone_free *z, const struct sequence_events *e,
 		if (reading)
 			found = (long)read_reading(z, out, at);
 		else if (event)
-			found = read_events(z, e, until(z, c), out, at, most);
+			found = read_event(z, e, out, at);
 		else if (row)
 			found = read_compaction(z, c, out, at);
 		else
 			return (long)put_last(z, out, at);
+		for (last = event ? until(z, c) : 0; event && found >= 0 && z->event < e->nr &&
+						     e->ts[z->event] <= last && !z->failed &&
+						     (size_t)found + most <= out->room;)
+			found = read_event(z, e, out, (size_t)found);
 		if (found < 0)
 			return found;
 		at = (size_t)found;

@@ -71,37 +71,13 @@ list AS (
     SELECT
         * EXCLUDE (rows, most),
         list_transform(range(most + 1), lambda o: list_sum(list_transform(rows, lambda r: if(r.page_order >= o, r.every, 0))))::BIGINT[] AS any_blocks,
-        CASE
-            WHEN snapshot IS NOT NULL
-                THEN list_transform(range(most + 1), lambda o: list_sum(list_transform(rows, lambda r: if(r.page_order >= o, r.common, 0))))::BIGINT[]
-        END AS common_blocks,
-        CASE
-            WHEN snapshot IS NOT NULL
-                THEN list_transform(range(most + 1), lambda o: list_sum(list_transform(rows, lambda r: if(r.page_order >= o, r.cma, 0))))::BIGINT[]
-        END AS cma_blocks,
-        CASE
-            WHEN snapshot IS NOT NULL
-                THEN list_transform(range(most + 1), lambda o: list_sum(list_transform(rows, lambda r: if(r.page_order >= o, r.highatomic, 0))))::BIGINT[]
-        END AS highatomic_blocks
+        if(snapshot IS NULL, NULL, list_transform(range(most + 1), lambda o: list_sum(list_transform(rows, lambda r: if(r.page_order >= o, r.common, 0))))::BIGINT[]) AS common_blocks,
+        if(snapshot IS NULL, NULL, list_transform(range(most + 1), lambda o: list_sum(list_transform(rows, lambda r: if(r.page_order >= o, r.cma, 0))))::BIGINT[]) AS cma_blocks,
+        if(snapshot IS NULL, NULL, list_transform(range(most + 1), lambda o: list_sum(list_transform(rows, lambda r: if(r.page_order >= o, r.highatomic, 0))))::BIGINT[]) AS highatomic_blocks
     FROM (
         SELECT
-            tape,
-            snapshot,
-            ts,
-            node,
-            zone,
-            max(page_order) AS most,
-            bool_and(typed) AS types,
-            bool_or(capped) AS cut,
-            list(
-                {
-                    'page_order': page_order,
-                    'every': every,
-                    'common': coalesce(common, 0),
-                    'cma': coalesce(cma, 0),
-                    'highatomic': coalesce(highatomic, 0)
-                }
-            ) AS rows
+            tape, snapshot, ts, node, zone, max(page_order) AS most, bool_and(typed) AS types, bool_or(capped) AS cut,
+            list({'page_order': page_order, 'every': every, 'common': coalesce(common, 0), 'cma': coalesce(cma, 0), 'highatomic': coalesce(highatomic, 0)}) AS rows
         FROM sized
         GROUP BY tape, snapshot, ts, node, zone
     )

@@ -251,9 +251,8 @@ class _Keeper:
 
     def __init__(self, of: KeptDataset, most: int) -> None:
         self.of = of
-        self._joined: list[pa.RecordBatch] = []
         self._parts: list[pa.RecordBatch] = []
-        self._left = _KEPT
+        self._left, self._joined = _KEPT, 0  # rows; the parts that are joined
         self.failed = False
         self._guarded(lambda: self._begin(most))
 
@@ -271,18 +270,15 @@ class _Keeper:
                     part = pa.RecordBatch.from_arrays(columns, schema=part.schema)
                 self._parts.append(part)
                 self._left -= part.num_rows
-            if len(self._parts) >= _PARTS:
-                self._join()
+            if len(self._parts) - self._joined >= _PARTS:
+                last = pa.Table.from_batches(self._parts[self._joined :])
+                self._parts[self._joined :] = last.combine_chunks().to_batches()
+                self._joined = len(self._parts)
         except (MemoryError, TapeError):
             self._left = -1
         if self._left < 0:
             self.failed = True
-            self._joined.clear()
             self._parts.clear()
-
-    def _join(self) -> None:
-        self._joined += pa.Table.from_batches(self._parts).combine_chunks().to_batches()
-        self._parts.clear()
 
     def read(self, events: Events) -> None:
         self._guarded(lambda: self._made.read(events))
@@ -290,8 +286,7 @@ class _Keeper:
     def end(self) -> None:
         if not self.failed:
             self._guarded(self._made.end)
-        parts = [*self._joined, *self._parts]
-        self.of.keep(None if self.failed else self.of.finished(self._made, parts))
+        self.of.keep(None if self.failed else self.of.finished(self._made, self._parts))
 
 
 class SharedPass:

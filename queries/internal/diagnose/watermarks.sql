@@ -61,14 +61,9 @@ moment AS (
 
 -- The end of an episode is the begin of the next: a moment there is in both.
 hit AS MATERIALIZED (
-    SELECT m.stalls, e.node, e.asleep_ts
-    FROM moment AS m
-    ASOF JOIN episode AS e ON e.tape = m.tape AND e.node = m.node AND e.asleep_ts <= m.ts
-    WHERE m.ts <= e.until_ts
-    UNION
-    SELECT m.stalls, e.node, e.asleep_ts
-    FROM moment AS m
-    ASOF JOIN episode AS e ON e.tape = m.tape AND e.node = m.node AND e.asleep_ts < m.ts
+    SELECT DISTINCT m.stalls, e.node, e.asleep_ts
+    FROM (SELECT *, unnest([ts, greatest(ts, 1) - 1]) AS since FROM moment) AS m
+    ASOF JOIN episode AS e ON e.tape = m.tape AND e.node = m.node AND e.asleep_ts <= m.since
     WHERE m.ts <= e.until_ts
 )
 
