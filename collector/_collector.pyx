@@ -121,7 +121,7 @@ cdef class Source:
 
     @property
     def bad_records(self):
-        return decoder_bad_records(self.opened().decoder)
+        return source_bad_records(self.opened())
 
     def tracepoints(self):
         cdef size_t nr
@@ -261,11 +261,6 @@ cdef class DatReader(Source):
         self.opened()
         return text(dat_kallsyms(self.dat))
 
-    @property
-    def bad_records(self):
-        self.opened()
-        return dat_bad_records(self.dat)
-
     def close(self):
         self.source = NULL
         with nogil:
@@ -291,15 +286,29 @@ cdef dict task_row(tasks_c *tasks, int32_t pid):
     }
 
 
-cdef list task_rows(const decoder *d, tasks_c *tasks):
-    cdef size_t nr
-    cdef int32_t *pids = decoder_pids(d, &nr)
-    if not pids:
-        raise MemoryError
-    try:
-        return [task_row(tasks, pids[i]) for i in range(nr)]
-    finally:
-        free(pids)
+cdef class Unspooled(Source):
+    """The source of an unspool."""
+
+    cdef unspool *unspool
+
+    cdef void decode(self, unspool *unspool):
+        self.unspool = unspool
+        self.source = &unspool.source
+
+    @property
+    def progress(self):
+        self.opened()
+        return unspool_progress(self.unspool)
+
+    def tasks(self):
+        cdef size_t nr
+        cdef int32_t *pids = decoder_pids(self.opened().decoder, &nr)
+        if not pids:
+            raise MemoryError
+        try:
+            return [task_row(self.unspool.tasks, pids[i]) for i in range(nr)]
+        finally:
+            free(pids)
 
 
 SpoolConfig = namedtuple(
@@ -317,7 +326,7 @@ DISTURBANCES = (  # by enum disturbance of record.h
 GUARD = os.path.join(os.path.dirname(__file__), "guard")
 
 
-cdef class Recorder(Source):
+cdef class Recorder(Unspooled):
     cdef recorder *recorder
     cdef object checkpoint
 
@@ -346,7 +355,7 @@ cdef class Recorder(Source):
         with nogil:
             check(recorder_new(&self.recorder, &config, &err), &err)
         self.checkpoint = spool.checkpoint
-        self.source = recorder_source(self.recorder)
+        self.decode(recorder_unspool(self.recorder))
 
     def __dealloc__(self):
         recorder_free(self.recorder)
@@ -360,7 +369,7 @@ cdef class Recorder(Source):
     cdef void passed(self, checkpoint_c *checkpoint) except *:
         self.checkpoint((<char *>checkpoint.words)[: checkpoint.nr * sizeof(uint64_t)])
         with nogil:
-            recorder_release(self.recorder, checkpoint)
+            unspool_release(self.unspool, checkpoint)
 
     @property
     def ended(self):
@@ -395,11 +404,6 @@ cdef class Recorder(Source):
         with open("/proc/kallsyms") as file:
             return file.read()
 
-    @property
-    def progress(self):
-        self.opened()
-        return recorder_progress(self.recorder)
-
     cdef object take(self, int (*step)(recorder *, error *) noexcept nogil):
         cdef error err
         self.opened()
@@ -432,9 +436,6 @@ cdef class Recorder(Source):
     def next(self):
         return source_next(self.opened())
 
-    def tasks(self):
-        return task_rows(self.opened().decoder, recorder_tasks(self.recorder))
-
     def close(self, ended=None):
         cdef recorder *r = self.recorder
         self.source = NULL
@@ -451,7 +452,7 @@ cdef class Recorder(Source):
             recorder_free(r)
 
 
-cdef class Spooled(Source):
+cdef class Spooled(Unspooled):
     cdef recovery *recovery
     cdef str directory
 
@@ -474,7 +475,7 @@ cdef class Spooled(Source):
             ret = recovery_open(&self.recovery, c_path, &names.c, c_checkpoint, &err)
         free(c_checkpoint)
         check(ret, &err)
-        self.source = recovery_source(self.recovery)
+        self.decode(recovery_unspool(self.recovery))
         self.directory = os.fsdecode(path)
 
     def __dealloc__(self):
@@ -497,19 +498,6 @@ cdef class Spooled(Source):
     def ended(self):
         self.opened()
         return text(recovery_ended(self.recovery))
-
-    @property
-    def progress(self):
-        self.opened()
-        return recovery_progress(self.recovery)
-
-    @property
-    def bad_records(self):
-        self.opened()
-        return recovery_bad(self.recovery)
-
-    def tasks(self):
-        return task_rows(self.opened().decoder, recovery_tasks(self.recovery))
 
     def close(self):
         self.source = NULL

@@ -198,7 +198,7 @@ static double decode(uint64_t *rows)
 	begin = cpu_s();
 	if (recovery_open(&r, dir, &no_names, NULL, &err))
 		die(err.msg);
-	while ((ret = source_read(recovery_source(r), 10000, &item, &err)) == 1) {
+	while ((ret = source_read(&recovery_unspool(r)->source, 10000, &item, &err)) == 1) {
 		if (!item.table)
 			continue;
 		*rows += (uint64_t)item.array.length;

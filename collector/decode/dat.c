@@ -195,6 +195,7 @@ static int open_stream(struct dat *d, int instance, int cpu, struct error *err)
 	s->instance = instance;
 	s->cpu = cpu;
 	s->pages = &d->pages;
+	s->bad = &d->source.bad;
 	ret = stream_open(s, (uint64_t)bytes, err);
 	if (ret > 0)
 		merge_add(&d->merge, d->nr_streams - 1, s->ts);
@@ -444,13 +445,4 @@ const struct dat_facts *dat_facts(const struct dat *d)
 const char *dat_kallsyms(const struct dat *d)
 {
 	return d->kallsyms ? d->kallsyms : "";
-}
-
-uint64_t dat_bad_records(const struct dat *d)
-{
-	uint64_t bad = decoder_bad_records(d->source.decoder);
-
-	for (size_t i = 0; i < d->nr_streams; i++)
-		bad += d->streams[i].bad;
-	return bad;
 }

@@ -49,6 +49,3 @@ const struct dat_facts *dat_facts(const struct dat *d);
 
 /* /proc/kallsyms of the traced machine from the file, or "". */
 const char *dat_kallsyms(const struct dat *d);
-
-/* Numbers of damaged records and whole ring pages left out (also in `lost`). */
-uint64_t dat_bad_records(const struct dat *d);

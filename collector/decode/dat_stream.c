@@ -100,7 +100,7 @@ static struct tep_record *first_record(struct stream *s)
 	for (; s->next < s->end; s->next += s->page_size) {
 		if (!read_page(s, &record)) {
 			s->damaged = true;
-			s->bad++;
+			(*s->bad)++;
 		} else if (record) {
 			if (record->offset >= s->next && record->offset < s->end)
 				return record;
@@ -118,7 +118,7 @@ static bool take_held(struct stream *s)
 	const char *data = s->held->data;
 
 	if (s->held->size < 0 || data < page || data + s->held->size > page + s->page_size) {
-		s->bad++;
+		(*s->bad)++;
 		return false;
 	}
 	s->ts = s->held->ts;
@@ -152,7 +152,7 @@ static bool next_page(struct stream *s)
 		if (!load_page(s, first) || !take(s)) {
 			tracecmd_free_record(first);
 			s->damaged = true;
-			s->bad++;
+			(*s->bad)++;
 			continue;
 		}
 		s->missed = s->damaged ? -1 : first->missed_events;

@@ -35,6 +35,7 @@ struct stream {
 	struct tracecmd_input *handle;
 	int instance, cpu;
 	const struct dat_pages *pages;
+	uint64_t *bad; /* counts the pages left out */
 
 	size_t page_size;
 	uint64_t next, end; /* file offsets: the next page to load, and the end of the ring */
@@ -57,7 +58,6 @@ struct stream {
 	long long missed; /* events lost just before it; -1: some */
 
 	bool damaged; /* pages left out since the last record */
-	uint64_t bad; /* number of pages left out so far */
 	struct ring *ring;
 };
 

@@ -204,3 +204,8 @@ void source_cancel(struct source *s)
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->lock);
 }
+
+uint64_t source_bad_records(const struct source *s)
+{
+	return s->bad + (s->decoder ? decoder_bad_records(s->decoder) : 0);
+}

@@ -81,6 +81,7 @@ struct source {
 	size_t nr_gaps;
 	struct ring *rings; /* `nr_rings` of them, made and freed by the owner */
 	size_t nr_rings;
+	uint64_t bad;      /* pages, sub-buffers and lines that the writer left out as damaged */
 	uint64_t progress; /* atomic: decoded share of the input, in units of 1 / (1 << 20) */
 
 	pthread_mutex_t lock;
@@ -132,3 +133,7 @@ void source_cancel(struct source *s);
 
 /* At the end of a segment: begin the next one, or return false after the last. */
 bool source_next(struct source *s);
+
+/* What was left out as damaged, with the decoder's records (also in `lost`); complete at the end.
+ */
+uint64_t source_bad_records(const struct source *s);

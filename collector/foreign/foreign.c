@@ -194,8 +194,3 @@ const char *foreign_kallsyms(const struct foreign *f)
 {
 	return f->symbols ?: "";
 }
-
-uint64_t foreign_bad_records(const struct foreign *f)
-{
-	return f->bad + (f->source.decoder ? decoder_bad_records(f->source.decoder) : 0);
-}

@@ -73,6 +73,3 @@ const struct foreign_facts *foreign_facts(const struct foreign *f);
 
 /* Functions by address, as in /proc/kallsyms; "": none. */
 const char *foreign_kallsyms(const struct foreign *f);
-
-/* Lines and records left out as damaged; complete at the end. */
-uint64_t foreign_bad_records(const struct foreign *f);

@@ -75,8 +75,7 @@ struct foreign {
 	const char *packed; /* the file, if `data` is what was decompressed from it */
 	uint64_t packed_size;
 	struct foreign_facts facts;
-	struct shapes *shapes; /* NULL for files with the kernel's formats */
-	uint64_t bad;
+	struct shapes *shapes;     /* NULL for files with the kernel's formats */
 	struct stack_names *names; /* of stacks in a text */
 	char *symbols;             /* as of /proc/kallsyms, after the first pass; or NULL */
 

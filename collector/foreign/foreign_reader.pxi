@@ -86,11 +86,6 @@ cdef class ForeignReader(Source):
         self.opened()
         return text(foreign_kallsyms(self.foreign))
 
-    @property
-    def bad_records(self):
-        self.opened()
-        return foreign_bad_records(self.foreign)
-
     def close(self):
         self.source = NULL
         with nogil:

@@ -160,7 +160,7 @@ static int remap(struct foreign *f, FILE *file, struct error *err)
 	f->data = data;
 	f->size = (uint64_t)size;
 	f->nr_parts = 0;
-	f->bad = 0;
+	f->source.bad = 0;
 	return 0;
 }
 

@@ -195,7 +195,7 @@ static int see_sample(struct foreign *f, const uint8_t *begin, struct span body,
 	if (attr && attr->type != PERF_TYPE_TRACEPOINT)
 		return 0;
 	if (!attr || !read_sample(attr, body, &sample) || sample.cpu >= DECODER_CPUS) {
-		f->bad++;
+		f->source.bad++;
 		return 0;
 	}
 	if (!span_left(&sample.raw))
@@ -248,7 +248,7 @@ static int see_all(struct foreign *f, struct error *err)
 				ret = ret ?: perf_file_comms(&p->file, see_tracing_comm, f, err);
 		}
 	}
-	f->bad += records.bad; /* the record at which the file is cut or damaged */
+	f->source.bad += records.bad; /* the record at which the file is cut or damaged */
 	return ret;
 }
 

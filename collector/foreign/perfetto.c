@@ -137,7 +137,7 @@ static int see_bundle(struct foreign *f, struct span bundle, uint64_t cpu, uint6
 			continue;
 		if (!perfetto_events_read(p->events, field.bytes, &event, &ts) ||
 		    (event.of && !shapes_see(f->shapes, &event))) {
-			f->bad++;
+			f->source.bad++;
 			continue;
 		}
 		if (!event.of)
@@ -147,7 +147,7 @@ static int see_bundle(struct foreign *f, struct span bundle, uint64_t cpu, uint6
 		if (!event.of->table)
 			ret = ret ?: see_names(f, field.bytes, err);
 	}
-	f->bad += bundle.bad;
+	f->source.bad += bundle.bad;
 	return ret;
 }
 
@@ -314,7 +314,7 @@ static int see_packet(struct foreign *f, struct span packet, uint64_t begin, uin
 		else if (field.number == PACKET_COMPRESSED)
 			return UNPACK;
 	}
-	f->bad += packet.bad;
+	f->source.bad += packet.bad;
 	return ret;
 }
 
@@ -327,7 +327,7 @@ static int see_all(struct foreign *f, struct error *err)
 	for (; !ret && next_packet(&trace, &packet); begin = trace.at)
 		ret = see_packet(f, packet, (uint64_t)(begin - data), (uint64_t)(trace.at - data),
 				 err);
-	f->bad += trace.bad;
+	f->source.bad += trace.bad;
 	return ret;
 }
 

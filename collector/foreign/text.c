@@ -155,7 +155,7 @@ static int see_event(struct foreign *f, struct text_line *line, const char *at, 
 
 	if (line->cpu >= DECODER_CPUS || !read_values(f, &event, line) ||
 	    !shapes_see(f->shapes, &event)) {
-		f->bad++;
+		f->source.bad++;
 		return 0;
 	}
 	if (event.of->table == &event_table && event.of->kind == EVENT_KIND_ALLOC_EXTFRAG &&
@@ -180,13 +180,13 @@ static int see_all(struct foreign *f, struct error *err)
 		else if (line.kind == LINE_LOST)
 			t->has_head = true;
 		else if (line.kind == LINE_BROKEN)
-			f->bad++;
+			f->source.bad++;
 		else if (line.kind == LINE_COMMENT)
 			see_other(f, at, newline);
 	}
 	if (!ret && at < end) { /* cut: its last number may lack digits */
 		text_line_read(&line, at, end);
-		f->bad += line.kind != LINE_COMMENT;
+		f->source.bad += line.kind != LINE_COMMENT;
 	}
 	return ret;
 }
@@ -300,7 +300,7 @@ static int add(struct foreign *f, const struct cursor *c, struct error *err)
 		return 0; /* counted by the first pass */
 	size = shapes_record(&event, record);
 	if (!size) {
-		f->bad++;
+		f->source.bad++;
 		return 0;
 	}
 	ret = foreign_add(f, line->cpu < 0 ? 0 : (int)line->cpu, line->ts, record, size, err);

@@ -427,11 +427,6 @@ void recorder_cut(struct recorder *r, uint64_t ts)
 	unspool_wake(&r->unspool);
 }
 
-void recorder_release(struct recorder *r, const struct checkpoint *checkpoint)
-{
-	unspool_release(&r->unspool, checkpoint);
-}
-
 const char *recorder_ended(const struct recorder *r)
 {
 	return r->ended;
@@ -440,11 +435,6 @@ const char *recorder_ended(const struct recorder *r)
 void recorder_say_ended(struct recorder *r, const char *how)
 {
 	snprintf(r->ended, sizeof(r->ended), "%s", how);
-}
-
-double recorder_progress(const struct recorder *r)
-{
-	return unspool_progress(&r->unspool);
 }
 
 const char *const *recorder_skipped(const struct recorder *r, size_t *nr)
@@ -463,12 +453,7 @@ int recorder_cpus(const struct recorder *r)
 	return r->unspool.nr_cpus;
 }
 
-struct source *recorder_source(struct recorder *r)
+struct unspool *recorder_unspool(struct recorder *r)
 {
-	return &r->unspool.source;
-}
-
-struct tasks *recorder_tasks(struct recorder *r)
-{
-	return r->unspool.tasks;
+	return &r->unspool;
 }

@@ -25,9 +25,9 @@
  */
 #pragma once
 
-#include "decode/source.h"
-#include "decode/tasks.h"
+#include "decode/decode.h"
 #include "ring/instance.h"
+#include "unspool.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -87,9 +87,6 @@ int recorder_stop(struct recorder *r, struct error *err);
 int recorder_hold(struct recorder *r, struct error *err);
 void recorder_cut(struct recorder *r, uint64_t ts);
 
-/* The caller has stored the rows before this checkpoint: the spools may free them. */
-void recorder_release(struct recorder *r, const struct checkpoint *checkpoint);
-
 /* How the recording ended, after the end of the source: "stopped", "spool full" or "disk full". */
 const char *recorder_ended(const struct recorder *r);
 
@@ -120,16 +117,13 @@ struct recorder_look {
 /* Look at the rings and the instance of a started recording: some file reads for each CPU. */
 void recorder_look(struct recorder *r, struct recorder_look *out);
 
-/* The source of the rows, valid from recorder_new on. */
-struct source *recorder_source(struct recorder *r);
-
-/* Decoded share of the data taken out of the rings, 0 to 1. */
-double recorder_progress(const struct recorder *r);
+/*
+ * Its source, valid from recorder_new on; the names of threads, after the end of the source; its
+ * progress; and unspool_release of the source's checkpoints.
+ */
+struct unspool *recorder_unspool(struct recorder *r);
 
 /* Facts, from the start on. */
 struct instance *recorder_instance(struct recorder *r);
 int recorder_cpus(const struct recorder *r);
 const char *const *recorder_skipped(const struct recorder *r, size_t *nr);
-
-/* The names of threads, after the end of the source. */
-struct tasks *recorder_tasks(struct recorder *r);

@@ -4,7 +4,6 @@
 
 #include "record.h"
 #include "spool/writer.h"
-#include "unspool.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -3,7 +3,6 @@
 
 #include "decode/formats.h"
 #include "input/probe.h"
-#include "unspool.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -226,19 +225,9 @@ int recovery_look(const char *dir, struct spool_state *out, struct error *err)
 	return nr < 0 ? nr : ret;
 }
 
-struct source *recovery_source(struct recovery *r)
+struct unspool *recovery_unspool(struct recovery *r)
 {
-	return &r->unspool.source;
-}
-
-struct tasks *recovery_tasks(struct recovery *r)
-{
-	return r->unspool.tasks;
-}
-
-double recovery_progress(const struct recovery *r)
-{
-	return unspool_progress(&r->unspool);
+	return &r->unspool;
 }
 
 const char *recovery_ended(const struct recovery *r)
@@ -246,9 +235,4 @@ const char *recovery_ended(const struct recovery *r)
 	const char *ended = spool_past(r->unspool.cursors[0].spool).ended;
 
 	return ended[0] ? ended : "killed";
-}
-
-uint64_t recovery_bad(const struct recovery *r)
-{
-	return r->unspool.bad + decoder_bad_records(r->unspool.source.decoder);
 }

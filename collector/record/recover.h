@@ -8,9 +8,8 @@
  */
 #pragma once
 
-#include "decode/source.h"
-#include "decode/tasks.h"
 #include "spool/spool.h"
+#include "unspool.h"
 
 struct recovery;
 
@@ -27,14 +26,8 @@ void recovery_close(struct recovery *r);
 /* The state of all spools of a directory together; the recording may still run. */
 int recovery_look(const char *dir, struct spool_state *out, struct error *err);
 
-struct source *recovery_source(struct recovery *r);
-struct tasks *recovery_tasks(struct recovery *r);
-
-/* Decoded share of the spools, 0 to 1. */
-double recovery_progress(const struct recovery *r);
+/* Its source, the names of its threads, and its progress. */
+struct unspool *recovery_unspool(struct recovery *r);
 
 /* How the recording ended, as stored by its recorder; "killed" if nothing is stored. */
 const char *recovery_ended(const struct recovery *r);
-
-/* Damaged sub-buffers left out (also in `lost`), after the end of the source. */
-uint64_t recovery_bad(const struct recovery *r);

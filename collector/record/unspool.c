@@ -275,7 +275,7 @@ static int load(struct unspool *u, struct cursor *c, const void *subbuf, unsigne
 	 */
 	if (!c->reader && (!((const struct subbuf *)subbuf)->ts ||
 			   !subbuf_is_sound(subbuf, spool_slot_bytes(c->spool), layout))) {
-		u->bad++;
+		u->source.bad++;
 		miss(c, UNKNOWN_COUNT);
 		return 0;
 	}

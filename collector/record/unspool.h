@@ -82,7 +82,6 @@ struct unspool {
 	uint64_t until;     /* no ring will give an older event */
 	uint64_t flush_due; /* trace clock */
 	uint64_t unflushed; /* records since the last flush */
-	uint64_t bad;       /* sub-buffers left out as damaged */
 };
 
 #define NO_LIMIT UINT64_MAX

@@ -121,10 +121,10 @@ static struct checkpoint *damage(struct input *in)
 
 static void read_all(struct recovery *r)
 {
-	fuzz_read(recovery_source(r));
+	fuzz_read(&recovery_unspool(r)->source);
 	for (int32_t pid = 0; pid < 64; pid++)
-		tasks_find(recovery_tasks(r), pid);
-	assert(recovery_progress(r) >= 0 && recovery_ended(r)[0]);
+		tasks_find(recovery_unspool(r)->tasks, pid);
+	assert(unspool_progress(recovery_unspool(r)) >= 0 && recovery_ended(r)[0]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

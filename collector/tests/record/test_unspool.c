@@ -231,11 +231,11 @@ static void goes_on_from(const struct checkpoint *checkpoint, uint64_t pfn)
 		printf("# %s\n", err.msg);
 		return;
 	}
-	check(!read_some(recovery_source(r), &pfn));
+	check(!read_some(&recovery_unspool(r)->source, &pfn));
 	check(pfn == RECORDS);
-	check_counts(recovery_source(r));
+	check_counts(&recovery_unspool(r)->source);
 	check(!strcmp(recovery_ended(r), "killed"));
-	check(recovery_bad(r) == 0);
+	check(source_bad_records(&recovery_unspool(r)->source) == 0);
 	recovery_close(r);
 }
 
@@ -285,14 +285,14 @@ TEST(a_damaged_sub_buffer_is_a_gap)
 	check(pwrite(fd, &nonsense, 4, SLOT + sizeof(struct subbuf)) == 4);
 	close(fd);
 	check(!recovery_open(&r, dir, &no_names, NULL, &err));
-	while (source_read(recovery_source(r), 10000, &item, &err) == 1) {
+	while (source_read(&recovery_unspool(r)->source, 10000, &item, &err) == 1) {
 		rows += (size_t)item.array.length;
 		item.array.release(&item.array);
 	}
 	check(rows == RECORDS - PER_SUBBUF);
-	check(recovery_bad(r) == 1);
-	check(recovery_source(r)->nr_gaps == 1);
-	check(recovery_source(r)->gaps[0].events == UNKNOWN_COUNT);
+	check(source_bad_records(&recovery_unspool(r)->source) == 1);
+	check(recovery_unspool(r)->source.nr_gaps == 1);
+	check(recovery_unspool(r)->source.gaps[0].events == UNKNOWN_COUNT);
 	recovery_close(r);
 	remove_files();
 }
@@ -450,7 +450,7 @@ static size_t rows_in_order(uint64_t bad, uint64_t last)
 	uint64_t ts = 0;
 
 	check(!recovery_open(&r, dir, &no_names, NULL, &err));
-	while (source_read(recovery_source(r), 10000, &item, &err) == 1) {
+	while (source_read(&recovery_unspool(r)->source, 10000, &item, &err) == 1) {
 		struct event_columns columns;
 		size_t nr;
 
@@ -460,7 +460,7 @@ static size_t rows_in_order(uint64_t bad, uint64_t last)
 		rows += nr;
 		item.array.release(&item.array);
 	}
-	check(recovery_bad(r) == bad);
+	check(source_bad_records(&recovery_unspool(r)->source) == bad);
 	recovery_close(r);
 	remove_files();
 	return rows;
