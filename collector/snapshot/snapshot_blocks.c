@@ -90,10 +90,7 @@ void write_blocks(struct writer *w, uint32_t z)
 			continue;
 		row = next_row(w, TABLE_PAGEBLOCK);
 		count[block.isolated ? MIGRATETYPE_ISOLATE : block.type]++;
-		to->snapshot[row] = w->snapshot;
-		to->ts[row] = w->out->cut_ns;
-		to->node[row] = w->zones[z].node;
-		to->zone[row] = w->zones[z].zone;
+		SET_PLACE(w, z, to, row);
 		to->pfn[row] = pfn;
 		to->migratetype[row] = block.type;
 		to->isolated[row] = block.isolated;
@@ -105,10 +102,7 @@ void write_blocks(struct writer *w, uint32_t z)
 		struct block_count_columns *to = COLUMNS(w, TABLE_BLOCK_COUNT, block_count);
 		size_t row = next_row(w, TABLE_BLOCK_COUNT);
 
-		to->snapshot[row] = w->snapshot;
-		to->ts[row] = w->out->cut_ns;
-		to->node[row] = w->zones[z].node;
-		to->zone[row] = w->zones[z].zone;
+		SET_PLACE(w, z, to, row);
 		to->migratetype[row] = type;
 		to->nr_blocks[row] = count[type];
 	}

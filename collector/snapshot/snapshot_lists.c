@@ -48,10 +48,7 @@ static void add_free_list(struct writer *w, uint32_t z, uint32_t nr)
 		if (lists_follow_blocks(&im->control->layout))
 			check(&checks->list_types, &checks->list_types_wrong,
 			      agrees_with_blocks(im, z, pfn, order, type));
-		to->snapshot[row] = w->snapshot;
-		to->ts[row] = w->out->cut_ns;
-		to->node[row] = w->zones[z].node;
-		to->zone[row] = w->zones[z].zone;
+		SET_PLACE(w, z, to, row);
 		to->migratetype[row] = type;
 		to->page_order[row] = (uint8_t)order;
 		to->pfn[row] = pfn;
@@ -63,10 +60,7 @@ static void add_free_area(struct writer *w, uint32_t z, uint32_t nr, uint32_t bl
 	struct free_area_columns *to = COLUMNS(w, TABLE_FREE_AREA, free_area);
 	size_t row = next_row(w, TABLE_FREE_AREA);
 
-	to->snapshot[row] = w->snapshot;
-	to->ts[row] = w->out->cut_ns;
-	to->node[row] = w->zones[z].node;
-	to->zone[row] = w->zones[z].zone;
+	SET_PLACE(w, z, to, row);
 	SET_VALUE(to, migratetype, row,
 		  migratetype(&w->im->control->layout, nr % SNAPSHOT_MAX_TYPES));
 	to->page_order[row] = (uint8_t)(nr / SNAPSHOT_MAX_TYPES);
@@ -164,11 +158,8 @@ void write_pcp_pages(struct writer *w, uint32_t z, uint32_t cpu)
 				check(&checks->pcp_types, &checks->pcp_types_differ,
 				      agrees_with_list(im, z, pfn, type));
 			row = next_row(w, TABLE_PCP_PAGE);
-			to->snapshot[row] = w->snapshot;
-			to->ts[row] = w->out->cut_ns;
+			SET_PLACE(w, z, to, row);
 			to->cpu[row] = (uint16_t)cpu;
-			to->node[row] = w->zones[z].node;
-			to->zone[row] = w->zones[z].zone;
 			to->migratetype[row] = type;
 			to->page_order[row] = order;
 			to->pfn[row] = pfn;

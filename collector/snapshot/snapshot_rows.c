@@ -23,6 +23,10 @@ static const struct table *const table_of[SNAPSHOT_TABLES] = {
 		}                                                                                  \
 	} while (0)
 
+/* A field of the image, if the kernel has it. */
+#define SET_FIELD(image, field, to, column, row)                                                   \
+	SET_IF(field, to, column, row, (__typeof__(*(to)->column))read_field(image, field))
+
 /* Sum over all CPUs of the unfolded deltas of NR_FREE_PAGES. */
 static int64_t free_pages_delta(const struct snapshot_images *im, uint32_t z)
 {
@@ -77,10 +81,7 @@ static void add_zone(struct writer *w, uint32_t z, uint64_t pages)
 	};
 	uint64_t flags = read_field(zone, l->zone.flags);
 
-	to->snapshot[row] = w->snapshot;
-	to->ts[row] = w->out->cut_ns;
-	to->node[row] = w->zones[z].node;
-	to->zone[row] = w->zones[z].zone;
+	SET_PLACE(w, z, to, row);
 	to->start_pfn[row] = read_field(zone, l->zone.zone_start_pfn);
 	to->spanned[row] = read_field(zone, l->zone.spanned_pages);
 	to->present[row] = read_field(zone, l->zone.present_pages);
@@ -91,7 +92,7 @@ static void add_zone(struct writer *w, uint32_t z, uint64_t pages)
 	to->wmark_high[row] = read_long(zone, l->zone._watermark, 2);
 	if (l->zone._watermark.size > 3 * sizeof(uint64_t))
 		SET_VALUE(to, wmark_promo, row, read_long(zone, l->zone._watermark, 3));
-	SET_IF(l->zone.watermark_boost, to, boost, row, read_field(zone, l->zone.watermark_boost));
+	SET_FIELD(zone, l->zone.watermark_boost, to, boost, row);
 	for (int i = 0; i < NR_ZONE; i++)
 		reserve[i][row] = 0;
 	for (uint32_t i = 0; i < l->zones_per_node; i++) {
@@ -100,10 +101,8 @@ static void add_zone(struct writer *w, uint32_t z, uint64_t pages)
 		if (number < NR_ZONE)
 			reserve[number][row] = read_long(zone, l->zone.lowmem_reserve, i);
 	}
-	SET_IF(l->zone.nr_reserved_highatomic, to, nr_reserved_highatomic, row,
-	       read_field(zone, l->zone.nr_reserved_highatomic));
-	SET_IF(l->zone.nr_free_highatomic, to, nr_free_highatomic, row,
-	       read_field(zone, l->zone.nr_free_highatomic));
+	SET_FIELD(zone, l->zone.nr_reserved_highatomic, to, nr_reserved_highatomic, row);
+	SET_FIELD(zone, l->zone.nr_free_highatomic, to, nr_free_highatomic, row);
 	if (l->NR_FREE_CMA_PAGES_ >= 0) {
 		to->nr_free_cma[row] =
 			read_long(zone, l->zone.vm_stat, (unsigned int)l->NR_FREE_CMA_PAGES_);
@@ -130,24 +129,18 @@ static void add_pcp(struct writer *w, uint32_t z, uint32_t cpu)
 	struct pcp_columns *to = COLUMNS(w, TABLE_PCP, pcp);
 	size_t row = next_row(w, TABLE_PCP);
 
-	to->snapshot[row] = w->snapshot;
-	to->ts[row] = w->out->cut_ns;
+	SET_PLACE(w, z, to, row);
 	to->cpu[row] = (uint16_t)cpu;
-	to->node[row] = w->zones[z].node;
-	to->zone[row] = w->zones[z].zone;
 	to->count[row] = (uint32_t)read_field(pcp, l->pcp.count);
 	to->high[row] = (uint32_t)read_field(pcp, l->pcp.high);
 	to->batch[row] = (uint32_t)read_field(pcp, l->pcp.batch);
-	SET_IF(l->pcp.high_min, to, high_min, row, (uint32_t)read_field(pcp, l->pcp.high_min));
-	SET_IF(l->pcp.high_max, to, high_max, row, (uint32_t)read_field(pcp, l->pcp.high_max));
-	SET_IF(l->pcp.alloc_factor, to, alloc_factor, row,
-	       (uint8_t)read_field(pcp, l->pcp.alloc_factor));
-	SET_IF(l->pcp.free_count, to, free_count, row,
-	       (uint32_t)read_field(pcp, l->pcp.free_count));
-	SET_IF(l->pcp.free_factor, to, free_factor, row,
-	       (uint8_t)read_field(pcp, l->pcp.free_factor));
-	SET_IF(l->pcp.flags, to, flags, row, (uint8_t)read_field(pcp, l->pcp.flags));
-	SET_IF(l->pcp.expire, to, expire, row, (uint8_t)read_field(pcp, l->pcp.expire));
+	SET_FIELD(pcp, l->pcp.high_min, to, high_min, row);
+	SET_FIELD(pcp, l->pcp.high_max, to, high_max, row);
+	SET_FIELD(pcp, l->pcp.alloc_factor, to, alloc_factor, row);
+	SET_FIELD(pcp, l->pcp.free_count, to, free_count, row);
+	SET_FIELD(pcp, l->pcp.free_factor, to, free_factor, row);
+	SET_FIELD(pcp, l->pcp.flags, to, flags, row);
+	SET_FIELD(pcp, l->pcp.expire, to, expire, row);
 	SET_IF(l->vm_stat_diff, to, vm_stat_diff, row,
 	       (int8_t)pi->stat[l->vm_stat_diff.offset + l->NR_FREE_PAGES_]);
 }

@@ -34,6 +34,15 @@ static inline size_t next_row(struct writer *w, enum table_nr nr)
 	return batch->nr++;
 }
 
+/* The columns of a row that say when, and of which zone. */
+#define SET_PLACE(w, z, to, row)                                                                   \
+	do {                                                                                       \
+		(to)->snapshot[row] = (w)->snapshot;                                               \
+		(to)->ts[row] = (w)->out->cut_ns;                                                  \
+		(to)->node[row] = (w)->zones[z].node;                                              \
+		(to)->zone[row] = (w)->zones[z].zone;                                              \
+	} while (0)
+
 static inline void check(uint64_t *done, uint64_t *wrong, bool ok)
 {
 	++*done;
