@@ -26,33 +26,35 @@ from pagetape.schemas.tape import Tape
 # below 1 << 22.
 _MACHINE_PID = 1 << 23
 
-# The queries in queries/internal/perfetto/, in the order of the trace. Their rows are events of
-# the format: ph (kind), pid and tid (track), ts and ns, name, args.
-_PARTS = (
-    "threads",
-    "tracks",
-    "zones",
-    "rates",
-    "lost",
-    "runs",
-    "daemons",
-    "fallbacks",
-    "marks",
-)
+# The queries in queries/internal/perfetto/, in the order of the trace, with the kind (`ph`) of the
+# events that their rows are: metadata, counters, slices and instants. A row has the pid and tid of
+# its track (without a tid, the pid), name, args, a ts unless it is metadata, and a slice its ns.
+_PARTS = {
+    "threads": "M",
+    "tracks": "M",
+    "zones": "C",
+    "rates": "C",
+    "lost": "X",
+    "runs": "X",
+    "daemons": "X",
+    "fallbacks": "i",
+    "marks": "i",
+}
 
 MARK = b'"made_by": "pagetape"'  # in every trace
 
 Event = dict[str, Any]
 
 
-def _event(row: dict[str, Any]) -> Event:
+def _event(ph: str, row: dict[str, Any]) -> Event:
     """A row of a query as an event of the format: times in microseconds, without null values."""
-    event: Event = {name: row[name] for name in ("ph", "pid", "tid", "name")}
-    if row["ph"] != "M":
+    pid = row["pid"]
+    event: Event = {"ph": ph, "pid": pid, "tid": row.get("tid", pid), "name": row["name"]}
+    if ph != "M":
         event["ts"] = row["ts"] / 1e3
-    if row["ph"] == "X":
+    if ph == "X":
         event["dur"] = row["ns"] / 1e3
-    if row["ph"] == "i":
+    if ph == "i":
         event["s"] = "t"  # of the thread
     args = row["args"] or {}
     return event | {"args": {name: value for name, value in args.items() if value is not None}}
@@ -64,10 +66,11 @@ def events(
     """The events of the format; page events are counted in intervals of `bin_ns` nanoseconds."""
     values = {"machine_pid": _MACHINE_PID, "zones": list(ZONES), "bin_ns": bin_ns}
     with Database([tape]) as db:
-        for nr, part in enumerate(_PARTS, 1):
+        for nr, (part, ph) in enumerate(_PARTS.items(), 1):
             question = query.internal()[f"perfetto.{part}"]
             found = db.run(question, {p.name: values[p.name] for p in question.parameters})
-            yield from (_event(dict(zip(found.columns, row, strict=True))) for row in found.rows)
+            rows = (dict(zip(found.columns, row, strict=True)) for row in found.rows)
+            yield from (_event(ph, row) for row in rows)
             progress(nr / len(_PARTS))
 
 

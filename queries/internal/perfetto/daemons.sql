@@ -4,7 +4,6 @@
 -- thread sleeps, or with the tape.
 --
 -- Columns:
---   ph    VARCHAR  X: a slice.
 --   pid   INTEGER  Process of the track.
 --   tid   INTEGER  Thread of the track.
 --   ts    UBIGINT  Trace clock, ns.
@@ -19,7 +18,7 @@ WITH edge AS (
     WHERE kind IN ('kcompactd_wake', 'kcompactd_sleep')
 ),
 turn AS (SELECT *, lead(ts) OVER (PARTITION BY pid ORDER BY ts, "at") AS next_ts FROM edge)
-SELECT 'X' AS ph, coalesce(t.tgid, pid) AS pid, pid AS tid, ts,
+SELECT coalesce(t.tgid, pid) AS pid, pid AS tid, ts,
     coalesce(next_ts, m.end_ts) - ts AS ns,
     replace(kind, '_wake', '') AS name,
     {'node': node, 'zone': zone, 'page_order': page_order} AS args

@@ -1,14 +1,12 @@
 -- Fallbacks, one mark each, in the thread that allocated.
 --
 -- Columns:
---   ph    VARCHAR  i: an instant.
 --   pid   INTEGER  Process of the track.
 --   tid   INTEGER  Thread of the track.
 --   ts    UBIGINT  Trace clock, ns.
---   ns    UBIGINT  Null.
 --   name  VARCHAR  Both migratetypes.
 --   args  STRUCT   kind, page_order, fallback_order, pfn, cpu.
-SELECT 'i' AS ph, coalesce(t.tgid, pid) AS pid, pid AS tid, ts, NULL::UBIGINT AS ns,
+SELECT coalesce(t.tgid, pid) AS pid, pid AS tid, ts,
     'fallback ' || alloc_migratetype || ' from ' || fallback_migratetype AS name,
     {'kind': f.kind, 'page_order': alloc_order, 'fallback_order': fallback_order, 'pfn': pfn,
     'cpu': cpu} AS args

@@ -1,11 +1,9 @@
 -- Calls for kswapd and kcompactd, failures of kswapd, OOM kills, throttling and failed allocations, one mark each.
 --
 -- Columns:
---   ph    VARCHAR  i: an instant.
 --   pid   INTEGER  Process of the track.
 --   tid   INTEGER  Thread of the track.
 --   ts    UBIGINT  Trace clock, ns.
---   ns    UBIGINT  Null.
 --   name  VARCHAR  The event.
 --   args  STRUCT   node, zone, page_order, gfp, victim_pid, usec_delayed.
 WITH mark AS (
@@ -24,7 +22,7 @@ WITH mark AS (
     FROM event
     WHERE kind = 'alloc' AND pfn IS NULL
 )
-SELECT 'i' AS ph, coalesce(t.tgid, pid) AS pid, pid AS tid, ts, NULL::UBIGINT AS ns, name,
+SELECT coalesce(t.tgid, pid) AS pid, pid AS tid, ts, name,
     {'node': node, 'zone': zone, 'page_order': page_order,
     'gfp': nullif(gfp_names(gfp_flags), ''), 'victim_pid': victim_pid,
     'usec_delayed': usec_delayed} AS args

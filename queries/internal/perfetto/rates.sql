@@ -7,11 +7,8 @@
 --   bin_ns       BIGINT 1000..1000000000000000000  Width of one interval, ns.
 --
 -- Columns:
---   ph    VARCHAR  C: a counter.
 --   pid   INTEGER  Process of the track.
---   tid   INTEGER  Thread of the track.
 --   ts    BIGINT   Trace clock, ns.
---   ns    UBIGINT  Null.
 --   name  VARCHAR  The counter.
 --   args  STRUCT   per second: its value; pages, or fallbacks.
 WITH counted AS (
@@ -38,7 +35,7 @@ every AS (
     FROM span
     WHERE past > first
 )
-SELECT 'C' AS ph, $machine_pid AS pid, $machine_pid AS tid, ts, NULL::UBIGINT AS ns, name,
+SELECT $machine_pid AS pid, ts, name,
     {'per second': round(coalesce(nr, 0) * 1e9 / $bin_ns)} AS args
 FROM every CROSS JOIN (SELECT DISTINCT name FROM counted)
 LEFT JOIN counted USING (ts, name)

@@ -3,7 +3,6 @@
 -- A run without its end on the tape lasts until the tape's end.
 --
 -- Columns:
---   ph    VARCHAR  X: a slice.
 --   pid   INTEGER  Process of the track.
 --   tid   INTEGER  Thread of the track.
 --   ts    UBIGINT  Trace clock, ns.
@@ -36,7 +35,7 @@ run AS (
     FROM compaction_run
     WHERE from_ts IS NOT NULL
 )
-SELECT 'X' AS ph, coalesce(t.tgid, pid) AS pid, pid AS tid, ts,
+SELECT coalesce(t.tgid, pid) AS pid, pid AS tid, ts,
     if(ended, next_ts, m.end_ts) - ts AS ns, replace(name, '_', ' ') AS name,
     {'page_order': page_order, 'nr_reclaimed': nr_reclaimed, 'zone': zone, 'outcome': outcome,
     'moved': moved, 'failed': failed, 'end': if(ended, NULL, 'not recorded')} AS args

@@ -1,11 +1,8 @@
 -- Names of the threads and processes that the timeline shows.
 --
 -- Columns:
---   ph    VARCHAR  M: metadata.
 --   pid   INTEGER  Process of the track.
 --   tid   INTEGER  Thread of the track.
---   ts    INTEGER  Trace clock, ns.
---   ns    UBIGINT  Null.
 --   name  VARCHAR  thread_name or process_name.
 --   args  STRUCT   name: the thread or process.
 WITH seen AS (
@@ -18,11 +15,11 @@ named AS (
     FROM seen LEFT JOIN task AS t USING (pid)
     WHERE t.comm IS NOT NULL
 )
-SELECT 'M' AS ph, tgid AS pid, pid AS tid, 0 AS ts, NULL::UBIGINT AS ns, 'thread_name' AS name,
+SELECT tgid AS pid, pid AS tid, 'thread_name' AS name,
     {'name': comm} AS args
 FROM named
 UNION ALL
-SELECT 'M', n.tgid, n.tgid, 0, NULL, 'process_name', {'name': coalesce(t.comm, n.comm)}
+SELECT n.tgid, n.tgid, 'process_name', {'name': coalesce(t.comm, n.comm)}
 FROM (SELECT tgid, min(comm) AS comm FROM named GROUP BY tgid) AS n
 LEFT JOIN task AS t ON t.pid = n.tgid
 ORDER BY ALL

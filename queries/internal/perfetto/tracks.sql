@@ -5,11 +5,7 @@
 --   zones        VARCHAR[]  The kernel's zone names, lowest first.
 --
 -- Columns:
---   ph    VARCHAR  M: metadata.
 --   pid   BIGINT   Process of the track.
---   tid   BIGINT   Thread of the track.
---   ts    INTEGER  Trace clock, ns.
---   ns    UBIGINT  Null.
 --   name  VARCHAR  process_name.
 --   args  STRUCT   name: the track.
 WITH zone_track AS (
@@ -18,9 +14,9 @@ WITH zone_track AS (
             + list_position($zones::VARCHAR[], zone) AS track
     FROM zone
 )
-SELECT 'M' AS ph, $machine_pid AS pid, $machine_pid AS tid, 0 AS ts, NULL::UBIGINT AS ns,
+SELECT $machine_pid AS pid,
     'process_name' AS name, {'name': 'page allocator'} AS args
 UNION ALL
-SELECT 'M', track, track, 0, NULL, 'process_name', {'name': format('node {} {}', node, zone)}
+SELECT track, 'process_name', {'name': format('node {} {}', node, zone)}
 FROM zone_track
 ORDER BY ALL

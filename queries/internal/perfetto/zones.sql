@@ -5,11 +5,8 @@
 --   zones        VARCHAR[]  The kernel's zone names, lowest first.
 --
 -- Columns:
---   ph    VARCHAR  C: a counter.
 --   pid   BIGINT   Process of the track.
---   tid   BIGINT   Thread of the track.
 --   ts    UBIGINT  Trace clock, ns.
---   ns    UBIGINT  Null.
 --   name  VARCHAR  The counter.
 --   args  STRUCT   pages: its value.
 WITH sampled AS (
@@ -39,7 +36,7 @@ level AS (
             + list_position($zones::VARCHAR[], zone) AS track
     FROM sampled
 )
-SELECT 'C' AS ph, track AS pid, track AS tid, ts, NULL::UBIGINT AS ns, name,
+SELECT track AS pid, ts, name,
     {'pages': value} AS args
 FROM level
 WHERE ts IS NOT NULL AND value IS NOT NULL
