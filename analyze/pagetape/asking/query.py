@@ -21,6 +21,8 @@ A header is the comment block at the head of the file:
     -- Columns:
     --   nr  BIGINT  Number of events.
 
+The last line may name a view instead: `-- Columns: of fleet_event, without the tape`.
+
 A query with the line `Tapes: several` compares tapes, and its first tape is the base. All other
 queries take one tape. A query with `Nodes: several` compares the nodes of a machine; on a machine
 with one node, the report prints a note. `Events: whole` marks a query that follows pages or locks
@@ -69,6 +71,7 @@ _PARAMETER = re.compile(
     r"(?P<name>\w+) +(?P<type>[A-Z]+(?:\[\])?)(?: (?P<least>\d+)\.\.(?P<most>\d+))?"
     r"(?: = (?P<default>\S+))?  +(?P<doc>.+)"
 )
+_COLUMNS_OF = re.compile(r"Columns: of (\w+), without the tape")
 _COLUMN = re.compile(r"(?P<name>\w+) +(?P<type>[A-Z]+(?:\[\])?)  +(?P<doc>.+)")
 
 _PYTHON: dict[str, Callable[[str], Any]] = {
@@ -181,6 +184,7 @@ def parse(name: str, text: str) -> Query:
     prose: list[str] = []
     sections: dict[str, list[str]] = {"Parameters": [], "Columns": []}
     tier, needs, replay, here = "", "", "", prose
+    columns: tuple[Column, ...] = ()
     for line in comment[2:]:
         if match := _SECTION.fullmatch(line):
             here = sections[match[1]]
@@ -190,6 +194,9 @@ def parse(name: str, text: str) -> Query:
             needs = match[1]
         elif match := _REPLAY.fullmatch(line):
             replay = match[1]
+        elif match := _COLUMNS_OF.fullmatch(line):
+            (view,) = (view for view in views() if view.name == match[1])
+            columns = tuple(column for column in view.columns if column.name != "tape")
         elif line or here is prose:
             here.append(line)
     try:
@@ -204,7 +211,7 @@ def parse(name: str, text: str) -> Query:
             )
             for m in _entries(_PARAMETER, sections["Parameters"])
         )
-        columns = tuple(Column(**m.groupdict()) for m in _entries(_COLUMN, sections["Columns"]))
+        columns += tuple(Column(**m.groupdict()) for m in _entries(_COLUMN, sections["Columns"]))
     except HeaderError as e:
         raise HeaderError(f"{name}: {e}") from e
     body = _selected(columns, text[head.end() :].strip())

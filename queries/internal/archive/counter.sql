@@ -2,9 +2,7 @@
 --
 -- These counters never fall: the largest reading minus the smallest is the change.
 --
--- Columns:
---   name    VARCHAR  Name as the kernel prints it.
---   change  BIGINT   Last value of the tape minus the first one.
+-- Columns: of fleet_counter, without the tape
 WITH reading AS (
     SELECT name, value FROM vmstat
     UNION ALL

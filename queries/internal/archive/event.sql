@@ -2,14 +2,7 @@
 --
 -- Spans of zones may overlap: a page belongs to the zone with the shortest span around it.
 --
--- Columns:
---   kind          VARCHAR  As in event.
---   page_order    INTEGER  As in event.
---   migratetype   VARCHAR  As in event.
---   node          INTEGER  NUMA node; null if no snapshot of the tape shows it.
---   zone          VARCHAR  Zone; null if no snapshot of the tape shows it.
---   events        BIGINT   Number of events.
---   without_page  BIGINT   Of these, events without a page: of alloc, failed requests.
+-- Columns: of fleet_event, without the tape
 WITH place AS (
     SELECT list({first: start_pfn, past: start_pfn + spanned, node: node::INTEGER, zone: zone::VARCHAR} ORDER BY spanned, start_pfn) AS zones
     FROM zone

@@ -2,16 +2,7 @@
 --
 -- The zone of a page is as in archive.event.
 --
--- Columns:
---   alloc_migratetype     VARCHAR  Requested migratetype.
---   fallback_migratetype  VARCHAR  Migratetype of the free list that lost the page.
---   alloc_order           INTEGER  Requested order.
---   fallback_order        INTEGER  Order of the free page taken.
---   kind                  VARCHAR  whole, claim or steal; null if the tape lacks the pageblock order.
---   below_pageblock       BOOLEAN  The free page was smaller than a pageblock.
---   node                  INTEGER  NUMA node; null if no snapshot of the tape shows it.
---   zone                  VARCHAR  Zone; null if no snapshot of the tape shows it.
---   events                BIGINT   Number of fallbacks.
+-- Columns: of fleet_extfrag, without the tape
 WITH place AS (
     SELECT list({first: start_pfn, past: start_pfn + spanned, node: node::INTEGER, zone: zone::VARCHAR} ORDER BY spanned, start_pfn) AS zones
     FROM zone

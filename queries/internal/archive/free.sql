@@ -1,12 +1,6 @@
 -- Rows of fleet_free for one tape.
 --
--- Columns:
---   moment       VARCHAR  begin or end.
---   node         INTEGER  NUMA node.
---   zone         VARCHAR  Zone.
---   migratetype  VARCHAR  Migratetype of the free list; null if only buddyinfo was readable.
---   page_order   INTEGER  Order of the blocks.
---   blocks       BIGINT   Number of free blocks.
+-- Columns: of fleet_free, without the tape
 SELECT
     if(snapshot = 0, 'begin', 'end') AS moment,
     node::INTEGER AS node,

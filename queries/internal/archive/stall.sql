@@ -1,12 +1,6 @@
 -- Rows of fleet_stall for one tape.
 --
--- Columns:
---   what      VARCHAR  direct, node_reclaim, memcg, compact, throttled; any is their union.
---   class     VARCHAR  task, or kthread for kernel threads.
---   bucket    INTEGER  Number of the bucket.
---   stalls    BIGINT   Number of stalls.
---   total_us  DOUBLE   Their total time, in us.
---   max_us    DOUBLE   The longest of them, in us.
+-- Columns: of fleet_stall, without the tape
 SELECT
     what,
     class,

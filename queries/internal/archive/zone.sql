@@ -1,14 +1,6 @@
 -- Rows of fleet_zone for one tape.
 --
--- Columns:
---   moment      VARCHAR  begin or end.
---   node        INTEGER  NUMA node.
---   zone        VARCHAR  Zone.
---   managed     BIGINT   Pages that the allocator manages.
---   free        BIGINT   Pages in the buddy lists.
---   wmark_min   BIGINT   Min watermark, in pages.
---   wmark_low   BIGINT   Low watermark, in pages.
---   wmark_high  BIGINT   High watermark, in pages.
+-- Columns: of fleet_zone, without the tape
 SELECT
     if(snapshot = 0, 'begin', 'end') AS moment,
     node::INTEGER AS node,
