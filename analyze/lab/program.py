@@ -7,16 +7,21 @@ it, and stores the result as tables of results.json.
 
 import argparse
 import json
+import mmap
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 LOAD = "collector/pagetape-load"  # in a build directory
+SETTLED_S = 1.0  # from the begin of a load to what is measured
+
+_POPULATE_WRITE = 23  # MADV_POPULATE_WRITE
 
 
 def parser(doc: str | None) -> argparse.ArgumentParser:
@@ -57,6 +62,32 @@ def taken(child: subprocess.Popen[Any]) -> tuple[float, float]:
 def load(name: str, seconds: float, files: str | Path, build: Path) -> list[str]:
     """The command of a load, whose files are in a directory of its own below `files`."""
     return [str(build / LOAD), name, f"--seconds={seconds}", f"--dir={files}"]
+
+
+@contextmanager
+def running(*command: object) -> Iterator[subprocess.Popen[str]]:
+    """A process, with its lines in a pipe, that is terminated at the end."""
+    words = list(map(str, command))
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def fragmented(mib: int) -> Iterator[None]:
+    """Every other page of so much memory is free: its free pages cannot merge. 0: none."""
+    if not mib:
+        yield
+        return
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    with mmap.mmap(-1, mib << 20, flags=private) as memory:
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+        memory.madvise(_POPULATE_WRITE)
+        for offset in range(0, len(memory), 2 * mmap.PAGESIZE):
+            memory.madvise(mmap.MADV_DONTNEED, offset, mmap.PAGESIZE)
+        yield
 
 
 def failed(error: subprocess.CalledProcessError) -> str:

@@ -21,7 +21,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -84,21 +84,29 @@ def missing(one: Program) -> list[str]:
     ]
 
 
+def _hog() -> int | None:
+    """A memory hog that runs on this machine."""
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = file.read_bytes().split(b"\0")
+            if Path(os.fsdecode(words[0])).name == Path(program.LOAD).name and words[1] == b"hog":
+                return int(file.parent.name)
+    return None
+
+
 @contextmanager
 def hogging(left_mib: int, build: Path = BUILD) -> Iterator[None]:
-    """Pin memory until `left_mib` MiB are free; 0 pins none."""
+    """Pin memory until `left_mib` MiB are free; 0 pins none. OSError while another hog runs."""
     if not left_mib:
         yield
         return
-    command = [build / program.LOAD, "hog", str(left_mib)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as hog:
-        try:
-            assert hog.stdout
-            if not hog.stdout.readline():
-                raise OSError(os.EX_TEMPFAIL, "the memory hog did not start")
-            yield
-        finally:
-            hog.terminate()
+    if other := _hog():
+        raise OSError(os.EX_TEMPFAIL, f"process {other} pins memory already: end it first")
+    with program.running(build / program.LOAD, "hog", left_mib) as hog:
+        assert hog.stdout
+        if not hog.stdout.readline():
+            raise OSError(os.EX_TEMPFAIL, "the memory hog did not start")
+        yield
 
 
 def _record(one: Program, left_mib: int, seconds: int, tape: Path) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -56,3 +57,11 @@ def test_a_recording_ends_what_its_program_began(
     assert (tmp_path / "ended").exists()
     (tape,) = (tmp_path / "programs").iterdir()
     assert tape.name == "own-calm.tape" and Tape(tape).num_rows("event") > 0
+
+
+def test_one_memory_hog_runs_at_a_time() -> None:
+    with contextlib.ExitStack() as stack:
+        if not programs._hog():
+            stack.enter_context(programs.hogging(10**7))  # pins nothing: less is available
+        with pytest.raises(OSError, match=r"process \d+ pins memory already"):
+            stack.enter_context(programs.hogging(10**7))
