@@ -12,7 +12,6 @@ may leave no tape; what it leaves half written goes with the next one. Exit stat
 Needs root.
 """
 
-import contextlib
 import errno
 import json
 import os
@@ -22,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ from pagetape.schemas.tape import is_tape
 
 PAGETAPE = (sys.executable, "-c", "from pagetape.cli import main; main()")
 INSTANCES = Path("/sys/kernel/tracing/instances")
-STORM = Path(__file__).parents[2] / "collector/bench/storm.py"
+BUILD = program.ROOT / "build/release"
 
 # Longest time from the begin of each moment to the kill, seconds.
 MOMENTS = {
@@ -55,6 +54,7 @@ _SERIES = ("rotates", "flies")
 _AIM_S = 1.0  # from the kill to the end of tracing
 _GONE_S = 10.0  # ... that is waited for the instance's end
 _WAIT_S = 60.0  # ... for a recorder to get that far
+_STORM_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -70,17 +70,6 @@ class Kill:
     readable: bool  # each of them
     events: int  # of all tapes together
     wrong: str  # the first thing that was not as it must be; empty if all was well
-
-
-@contextlib.contextmanager
-def storm(seconds: float) -> Iterator[None]:
-    """Page faults on every CPU."""
-    argv = [sys.executable, str(STORM), str(seconds)]
-    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, start_new_session=True) as child:
-        try:
-            yield
-        finally:
-            os.killpg(child.pid, signal.SIGKILL)
 
 
 def _until(condition: Callable[[], object], began: float, seconds: float) -> float | None:
@@ -165,7 +154,8 @@ def _left(directory: Path) -> bool:
 def kill(moment: str, dice: random.Random, directory: Path, off_s: float = _AIM_S) -> Kill:
     """Record the storm, kill the recorder, and read what is left: tracing ends within `off_s`."""
     group, after_s = dice.random() < 0.5, dice.uniform(0, MOMENTS[moment])
-    with storm(30), _started(moment, directory) as running:
+    storm = program.load("storm", _STORM_S, directory, BUILD)
+    with program.running(*storm), _started(moment, directory) as running:
         try:
             recorded = _reach(moment, running, directory)
             time.sleep(after_s)

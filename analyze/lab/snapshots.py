@@ -15,12 +15,10 @@ of this one. Exit status 1 if fewer than 99 of 100 recordings of this build have
 from __future__ import annotations
 
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,23 +28,9 @@ from pagetape.schemas.tape import Tape
 
 FRAGMENT = "fragment"
 LOADS = ("storm", "forks", "grow", "thp", "compaction", "slab", FRAGMENT)
-_SETTLED_S = 1.0  # from the begin of a load to the recording
 _HOLES_S = 2.0  # from the begin of a recording to the holes, which takes the machine seconds
 _LONGEST_S = 60  # for which a load is there, for each recording
 _AIM = 0.99  # of the recordings
-
-# Touch half of the available memory, and free every other page of it until the end.
-_HOLES = """
-import mmap, re, signal
-kb = int(re.search(r"MemAvailable: +(\\d+)", open("/proc/meminfo").read())[1])
-memory = mmap.mmap(-1, (kb >> 11) << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-memory.madvise(mmap.MADV_NOHUGEPAGE)
-memory.madvise(23)  # MADV_POPULATE_WRITE
-for page in range(0, len(memory), 2 * mmap.PAGESIZE):
-    memory.madvise(mmap.MADV_DONTNEED, page, mmap.PAGESIZE)
-print("ready", flush=True)
-signal.pause()
-"""
 
 
 @dataclass
@@ -67,13 +51,10 @@ class Found:
         self.why.update(row["why"] for row in rows if row["why"])
 
 
-@contextmanager
-def _process(*command: object) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen([str(word) for word in command], stdout=-1, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.terminate()
+def _available() -> int:
+    """Memory that is available without swapping, MiB."""
+    text = Path("/proc/meminfo").read_text()
+    return int(text.partition("MemAvailable:")[2].split()[0]) >> 10
 
 
 def _record(build: Path, load: str, tape: Path) -> None:
@@ -82,11 +63,9 @@ def _record(build: Path, load: str, tape: Path) -> None:
     if load != FRAGMENT:
         subprocess.run([*record, "--duration", "1s"], check=True)
         return
-    with _process(*record) as recorder:
+    with program.running(*record) as recorder:
         time.sleep(_HOLES_S)
-        with _process(sys.executable, "-c", _HOLES) as holes:
-            assert holes.stdout
-            holes.stdout.readline()
+        with program.fragmented(_available() // 2):
             recorder.terminate()
             recorder.wait()
 
@@ -99,8 +78,9 @@ def measure(
     with tempfile.TemporaryDirectory(dir="/var/tmp") as directory, ExitStack() as stack:
         if load != FRAGMENT:
             seconds = _LONGEST_S * count * len(builds)
-            stack.enter_context(_process(*program.load(load, seconds, directory, build_of_loads)))
-            time.sleep(_SETTLED_S)
+            command = program.load(load, seconds, directory, build_of_loads)
+            stack.enter_context(program.running(*command))
+            time.sleep(program.SETTLED_S)
         for number in range(count):
             for build, tree in builds.items():
                 tape = Path(directory) / f"{build}.tape"

@@ -3,7 +3,6 @@
 """Play tapes with two installs of pagetape, and report whether their results are equal.
 
     unchanged.py --before PAGETAPE --after PAGETAPE [--keep DIR] TAPE...
-    unchanged.py --before PAGETAPE --after PAGETAPE --times N TAPE...
 
 PAGETAPE is the command of an install, such as BUILD/.venv/bin/pagetape. Both installs replay
 every tape under several policies and reclaim modes, validate it, and play all tapes in one
@@ -13,11 +12,7 @@ the numbers in it are compared. The exit status is 1 on any difference.
 
 DIR retains the outputs of the first install, by tape and command; they are made only once.
 DIR/differs retains the outputs of the second install that differ. Neither install uses the
-cache of pagetape in the home directory.
-
-With --times, nothing is compared. Both installs take turns, N times each, to replay and
-validate the largest tape. The result is the median ratio of the CPU times that their engines
-report, before to after: above 1, the second install is faster.
+cache of pagetape in the home directory. report_bench.py compares the speed of two installs.
 """
 
 import json
@@ -28,13 +23,12 @@ import subprocess
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -386,49 +380,17 @@ def compare(before: Install, after: Install, tapes: Sequence[Path], keep: Path, 
     return 1 if comparison.differ else 0
 
 
-def measure(before: Install, after: Install, tape: Path, pairs: int, work: Path) -> int:
-    """Print the ratio of the speeds of both installs on a tape; the exit status."""
-
-    def rate(install: Install, command: str) -> float:
-        cache = work / install.digest
-        status, answer = install.run([command, tape], cache)
-        if status:
-            raise SystemExit(f"unchanged: {install.command} {command}: {answer}")
-        return float(answer["events_per_s"])
-
-    for command in ("replay", "validate"):
-        for install in (before, after):
-            rate(install, command)  # from here on the inferred rows are in the cache
-        rates = []
-        for pair in range(pairs):  # the installs take turns in going first
-            order = (before, after) if pair % 2 == 0 else (after, before)
-            found = {install: rate(install, command) for install in order}
-            rates.append((found[before], found[after]))
-        ratios = sorted(new / old for old, new in rates)
-        best = [max(speed) / 1e6 for speed in zip(*rates, strict=True)]
-        print(
-            f"{command:<9} {median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f}, "
-            f"{pairs} pairs); at best {best[0]:.2f} M events/s before, {best[1]:.2f} after",
-            flush=True,
-        )
-    return 0
-
-
 def main() -> int:
     parser = program.parser(__doc__)
     parser.add_argument("--before", type=Path, required=True, metavar="PAGETAPE")
     parser.add_argument("--after", type=Path, required=True, metavar="PAGETAPE")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="directory that retains outputs")
-    parser.add_argument("--times", type=int, metavar="N", help="measure N pairs instead")
     parser.add_argument("tapes", nargs="+", type=Path, metavar="TAPE")
     given = parser.parse_args()
     before, after = Install(given.before), Install(given.after)
-    with ExitStack() as stack:
-        work = Path(stack.enter_context(TemporaryDirectory(dir="/var/tmp", prefix="unchanged-")))
-        tapes = [tape.absolute() for tape in given.tapes]
-        if given.times:
-            return measure(before, after, max(tapes, key=_size), given.times, work)
-        return compare(before, after, tapes, given.keep or work / "keep", work)
+    tapes = [tape.absolute() for tape in given.tapes]
+    with TemporaryDirectory(dir="/var/tmp", prefix="unchanged-") as work:
+        return compare(before, after, tapes, given.keep or Path(work, "keep"), Path(work))
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ _CAPABILITIES = {
     "BPF": (39, "an exact snapshot"),
 }
 
-# The most that an event of a lock costs, ns (collector/bench/event_cost.py), and how long they are
+# The most that an event of a lock costs, ns (analyze/lab/event_cost.py), and how long they are
 # counted, s.
 _LOCK_EVENT_NS = 500
 _LOCKS_S = 0.2
@@ -45,7 +45,7 @@ _INSTANCE = re.compile(r"pagetape-(\d+)-(\d+)")
 _LITTLE_DISK = 256 << 20
 
 # CPUs in a page-fault storm (1.35 M events/s each) that one decoder can follow, with the writing of
-# the tape: 5 M events/s (collector/bench/import_bench.py).
+# the tape: 5 M events/s (analyze/lab/import_bench.py).
 _DECODER_CPUS = 4
 
 

@@ -6,17 +6,15 @@ memory of a recording; nothing is decoded meanwhile, so everything goes to the d
 decoder reads it all. The disk's sequential rate is measured just before. Prints one JSON list.
 """
 
-import argparse
 import json
 import os
 import subprocess
-import sys
 import tempfile
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = ROOT / "build" / "release"
+import program
+
+BUILD = program.ROOT / "build/release"
 WORDS = {
     "cpus": "CPUs",
     "events_per_s": "events/s",
@@ -40,22 +38,21 @@ def spooled(directory: str, cpus: int, rate: float, seconds: float) -> dict[str,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Spools under a synthetic load.")
+    parser = program.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--rate", type=float, default=3e6, help="events/s of all CPUs")
     parser.add_argument("--cpus", type=int, nargs="*", default=[2, 256])
     parser.add_argument("--dir", default="/var/tmp")
     args = parser.parse_args()
-    tools = Path(sys.executable).parent
     subprocess.run(
-        [tools / "meson", "compile", "-C", BUILD, "spool_bench"],
+        [program.BIN / "meson", "compile", "-C", BUILD, "spool_bench"],
         check=True,
         stdout=subprocess.DEVNULL,
-        env=os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"},
+        env=os.environ | {"PATH": f"{program.BIN}:{os.environ['PATH']}"},
     )
     results = [spooled(args.dir, cpus, args.rate, args.seconds) for cpus in args.cpus]
-    print(json.dumps([{words: found[key] for key, words in WORDS.items()} for found in results]))
+    program.give([{words: found[key] for key, words in WORDS.items()} for found in results])
 
 
 if __name__ == "__main__":
-    main()
+    program.run(main)

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the event set zone costs a load, beside no tracing and the set page; what stamps add.
+"""What event sets cost a load, beside no tracing; what stamps add.
 
-    zone_bench.py [--minutes M] [--seconds S] [--load NAME]... [--stamps]
+    zone_bench.py [--minutes M] [--seconds S] [--load NAME]... [--set NAME]... [--stamps]
 
 Three loads of storm.py: a storm that fits on the per-CPU lists; one that takes pages on one CPU and
 frees them on another, so that each passes the lists; and one under pressure, whose pages of files
 do not fit into a memory control group, so that each fault reclaims.
-For M minutes (4) the loads take turns. A round runs a load for S seconds (2) untraced, with
-`record --events zone` and with `--events page`, in an order that changes, and compares the CPU time
-per fault within the round.
+For M minutes (4) the loads take turns. A round runs a load for S seconds (2) untraced and with
+`record --events SET` for each set (zone and page), in an order that changes, and compares the CPU
+time per fault within the round.
 
 Prints one JSON object: for each load the mean of the rounds with its 95 % confidence interval
 (bootstrap). `zone_to_page` is the cost of `zone` as a share of the cost of `page`, of the means;
-its interval resamples whole rounds. Aim: 3 % for the storms (zone_percent).
+its interval resamples whole rounds. Aims for the storms: 3 % for `zone`, 1 % for `cheap`.
 
 --stamps: rounds compare each set with stamps and without. Prints the medians of the CPU time that
 stamps add, in points of the untraced time per fault (aim: 1 in `fits`, 2 in `crosses`), and of
@@ -23,10 +23,8 @@ drains of the same round gives the cost of the counting, which is taken off. Not
 tracepoint's call of a program (some 10 ns).
 """
 
-import argparse
 import contextlib
 import ctypes
-import json
 import os
 import random
 import re
@@ -38,9 +36,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from record_bench import RESAMPLES, Result, recorded, total_lost, untraced
+import program
+from record_bench import Result, recorded, total_lost, untraced
 
-SETS = ("zone", "page")
+SETS = ("zone", "page")  # unless others are asked for
+_RESAMPLES = 1000
 _GROUP_MIB, _PRESSED_MIB = 96, 256  # limit of the control group; pages of each process
 _GROUPS = (  # of cgroup 1 and 2: where the memory controller is, and the file of its limit
     (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
@@ -66,10 +66,10 @@ def memory_group(mib: int) -> Iterator[Path]:
     sys.exit("zone_bench: no memory controller in /sys/fs/cgroup; leave out --load pressed")
 
 
-def measure(seconds: float, number: int, load: Sequence[str]) -> Result:
+def measure(seconds: float, number: int, load: Sequence[str], sets: Sequence[str]) -> Result:
     """A round: extra CPU time per fault, as a share of the untraced one, of the load alone and with
     that of the recorder."""
-    names = ["none", *SETS]
+    names = ["none", *sets]
     first = number % len(names)
     found = {}
     for name in names[first:] + names[:first]:
@@ -79,7 +79,7 @@ def measure(seconds: float, number: int, load: Sequence[str]) -> Result:
             found[name] = recorded(name, seconds, *load)
     base = found["none"]["cpu_ns_per_fault"]
     result: Result = {"untraced_ns": base}
-    for name in SETS:
+    for name in sets:
         ours = found[name]
         recorder_ns = ours["parent_cpu_s"] * 1e9 / (ours["faults_per_s"] * seconds)
         result[name] = ours["cpu_ns_per_fault"] / base - 1
@@ -91,9 +91,8 @@ def measure(seconds: float, number: int, load: Sequence[str]) -> Result:
 def interval(rounds: Sequence[Result], figure: Callable[[Sequence[Result]], float]) -> list[float]:
     """A figure of the rounds, and its 95 % confidence interval; the same on every call."""
     dice = random.Random(1)
-    nr = RESAMPLES // 10
-    drawn = sorted(figure(dice.choices(rounds, k=len(rounds))) for _ in range(nr))
-    return [figure(rounds), drawn[nr // 40], drawn[-nr // 40]]
+    drawn = sorted(figure(dice.choices(rounds, k=len(rounds))) for _ in range(_RESAMPLES))
+    return [figure(rounds), drawn[_RESAMPLES // 40], drawn[-_RESAMPLES // 40]]
 
 
 def mean(name: str, factor: float = 1) -> Callable[[Sequence[Result]], float]:
@@ -157,12 +156,12 @@ def bpf_stats() -> Iterator[None]:
         switch.write_text(before)
 
 
-def measure_stamps(seconds: float, number: int, load: Sequence[str]) -> Result:
+def measure_stamps(seconds: float, number: int, load: Sequence[str], sets: Sequence[str]) -> Result:
     """A round: the points and bytes that stamps add to each set."""
     base = untraced(seconds, *load)["cpu_ns_per_fault"]
     result: Result = {"untraced_ns": base}
     ways = ("off", "on") if number % 2 else ("on", "off")
-    for name in SETS:
+    for name in sets:
         with contextlib.closing(EmptyProgram()) as empty:
             found = {way: recorded(name, seconds, *load, stamps=way) for way in ways}
             empty_runs, empty_ns = empty.runs()
@@ -184,25 +183,25 @@ def median(name: str) -> Callable[[Sequence[Result]], float]:
     return lambda rounds: statistics.median(one[name] for one in rounds)
 
 
-def row_of_stamps(load: str, rounds: Sequence[Result]) -> dict[str, Any]:
+def row_of_stamps(load: str, rounds: Sequence[Result], sets: Sequence[str]) -> dict[str, Any]:
     """What stamps add to a load, with 95 % intervals of the medians."""
     found: dict[str, Any] = {"load": load, "rounds": len(rounds)}
     found["untraced, ns a fault"] = median("untraced_ns")(rounds)
     found["programs, points"] = words(interval(rounds, median("programs")), 2)
     found["programs, runs a fault"] = round(median("runs")(rounds), 2)
     found["an empty run, ns"] = round(median("empty")(rounds), 1)
-    for name in SETS:
+    for name in sets:
         found[f"{name}, points more"] = words(interval(rounds, median(f"{name} points")), 1)
         found[f"{name}, bytes, % more"] = words(interval(rounds, median(f"{name} bytes")), 1)
         found[f"{name}, events a stamp"] = round(median(f"{name} events")(rounds))
     return found
 
 
-def row(load: str, rounds: Sequence[Result]) -> dict[str, Any]:
+def row(load: str, rounds: Sequence[Result], sets: Sequence[str]) -> dict[str, Any]:
     """The figures of a load."""
     found: dict[str, Any] = {"load": load, "rounds": len(rounds)}
     found["untraced, ns a fault"] = statistics.median(one["untraced_ns"] for one in rounds)
-    for name in SETS:
+    for name in sets:
         infos = [one[f"{name} info"] for one in rounds]
         for who in (name, f"{name} with recorder"):
             found[f"{who}, % more"] = words(interval(rounds, mean(who, 100)), 1)
@@ -210,17 +209,21 @@ def row(load: str, rounds: Sequence[Result]) -> dict[str, Any]:
             sum(info["events"].values()) / info["duration_s"] for info in infos
         )
         found[f"{name}, lost"] = total_lost(infos)
-    return found | {"zone / page": words(interval(rounds, zone_to_page), 2)}
+    if set(SETS) <= set(sets):
+        found["zone / page"] = words(interval(rounds, zone_to_page), 2)
+    return found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="What the event set zone costs.")
+    parser = program.parser(__doc__)
     parser.add_argument("--minutes", type=float, default=4)
     parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--set", action="append", choices=("cheap", *SETS))
     parser.add_argument("--stamps", action="store_true")
     loads: dict[str, list[str]] = {"fits": ["1"], "crosses": ["16", "cross"], "pressed": []}
     parser.add_argument("--load", action="append", choices=loads)
     args = parser.parse_args()
+    sets = SETS if args.stamps else args.set or SETS
     one_round, as_row = (measure_stamps, row_of_stamps) if args.stamps else (measure, row)
     rounds: dict[str, list[Result]] = {name: [] for name in args.load or loads}
     until = time.monotonic() + 60 * args.minutes
@@ -232,9 +235,9 @@ def main() -> None:
             loads["pressed"] = [str(_PRESSED_MIB), str(group)]
         while time.monotonic() < until or not all(rounds.values()):
             name = min(rounds, key=lambda name: len(rounds[name]))
-            rounds[name].append(one_round(args.seconds, len(rounds[name]), loads[name]))
-    print(json.dumps({"loads": [as_row(name, those) for name, those in rounds.items()]}))
+            rounds[name].append(one_round(args.seconds, len(rounds[name]), loads[name], sets))
+    program.give({"loads": [as_row(name, those, sets) for name, those in rounds.items()]})
 
 
 if __name__ == "__main__":
-    main()
+    program.run(main)

@@ -2,16 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The speed of `pagetape import`, relative to `trace-cmd report` on the same file.
 
-    import_bench.py [FILE.dat] [--repeat N]
+    import_bench.py [FILE] [--repeat N]
 
-Without FILE.dat, the program makes one with 4 million page events on 4 CPUs. Both are timed as
-whole processes, output to a tape and to /dev/null, best of N; the result is their
-ratio. `read` is decoding alone, in this process, without start-up and compression. Rates are
-events/s. Prints one JSON object.
+Without FILE, the program makes a trace.dat with 4 million page events on 4 CPUs. Both are timed as
+whole processes, output to a tape and to /dev/null, best of N; the result is their ratio. `decoding
+alone` has no start-up and no compression. Of a FILE of another tool, which has no peer, it has both
+passes. Rates are events/s.
 """
 
-import argparse
-import json
 import shutil
 import struct
 import subprocess
@@ -21,10 +19,14 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+import program
+
+sys.path.insert(0, str(program.ROOT / "collector/tests"))
 from tracedat import Format, Machine, TraceDat, ring
 
 from pagetape.dat_file import DatFile
+from pagetape.foreign_file import ForeignFile
+from pagetape.recording.foreign import TRACE_DAT
 
 _EVENTS = 4_000_000
 _CPUS = 4
@@ -87,20 +89,25 @@ def best(repeat: int, run: Callable[[], object]) -> float:
     return min(times)
 
 
+def is_dat(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(TRACE_DAT)) == TRACE_DAT
+
+
 def count(path: Path) -> int:
     """Events in the file; reads all of it."""
-    dat = DatFile(str(path))
-    while dat.read() is not None:
+    source = DatFile(str(path)) if is_dat(path) else ForeignFile(str(path))
+    while source.read() is not None:
         pass
-    return sum(row["events"] for row in dat.tracepoints())
+    return sum(row["events"] for row in source.tracepoints())
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = program.parser(__doc__)
     parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("--repeat", type=int, default=3)
     arguments = parser.parse_args()
-    pagetape = Path(sys.executable).with_name("pagetape")
+    pagetape = program.BIN / "pagetape"
     with TemporaryDirectory() as directory:
         path = arguments.file or Path(directory) / "made.dat"
         if not arguments.file:
@@ -117,7 +124,7 @@ def main() -> None:
                 pagetape, "import", path, "-o", tape, "--force"
             ),
         }
-        if shutil.which("trace-cmd"):
+        if is_dat(path) and shutil.which("trace-cmd"):
             steps[_PEER] = lambda: quiet("trace-cmd", "report", path)
         rates = {words: events / best(arguments.repeat, run) for words, run in steps.items()}
     peer = rates.get(_PEER)
@@ -125,8 +132,8 @@ def main() -> None:
         {"": words, "events/s": rate, "times trace-cmd report": peer and rate / peer}
         for words, rate in rates.items()
     ]
-    print(json.dumps({"events": events, "speed": rows}))
+    program.give({"events": events, "speed": rows})
 
 
 if __name__ == "__main__":
-    main()
+    program.run(main)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exact snapshots of a busy machine: correctness, and how long they hold the machine.
 
-On every CPU one process maps, touches and unmaps memory; one more writes a file, reads it
-back and drops it from the page cache. With --fragment, the free lists are long besides: every
-other page of so much memory is free. Meanwhile snapshots are taken. For each it prints:
-whether it is exact, how many redundant numbers of the kernel were compared and how many
-differed, the length of the lists, and how long a zone's lock and the CPUs were held.
+The loads `storm` and `grow` of pagetape-load run: page faults on every CPU, processes that grow and
+shrink, and files that are written and read. With --fragment, the free lists are long besides: every
+other page of so much memory is free. Meanwhile snapshots are taken. For each it prints: whether it
+is exact, how many redundant numbers of the kernel were compared and how many differed, the length
+of the lists, and how long a zone's lock and the CPUs were held.
 
 The summary has the 99.9th percentile and the longest of all single holds. A hypervisor may take
 a CPU away during a hold, so the same figures follow without that time (what the thread ran; zone
@@ -15,96 +15,36 @@ locks cannot be corrected so), and for an empty control: meetings of the CPUs wi
 list entry; snapshot_sim.c names its assumptions. For comparison, the time to read the same
 state from /proc, which is neither of one instant nor in list order.
 
-Needs what the exact snapshot needs (`pagetape doctor`); --json for one JSON object.
+Needs what the exact snapshot needs (`pagetape doctor`).
 """
 
 import argparse
 import contextlib
 import json
-import mmap
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from multiprocessing import get_context
-from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
+import program
 import pyarrow as pa
 
 from pagetape import _snapshot, procfs
 from pagetape._collector import CollectorError
 from pagetape.recording.exact import MAX_MS
 
-CHUNK = 1 << 20
-FILE = 64 << 20
-MADV_POPULATE_WRITE = 23
+BUILD = program.ROOT / "build/release"
+LONGEST_S = 3600  # of the load
 
 # The simulated machine: one node for each 128 GiB, 32 CPUs a node.
 GIB_PER_NODE = 128
 CPUS_PER_NODE = 32
 BLOCKS_PER_NODE = 200_000
 CHANGES_PER_MS = 8000
-
-
-def storm(stop: Event, cpu: int) -> None:
-    os.sched_setaffinity(0, {cpu})
-    while not stop.is_set():
-        with mmap.mmap(-1, CHUNK, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
-            memory.madvise(mmap.MADV_NOHUGEPAGE)
-            memory.madvise(MADV_POPULATE_WRITE)
-
-
-def file_io(stop: Event) -> None:
-    data = bytes(CHUNK)
-    with tempfile.TemporaryFile(dir="/var/tmp") as file:
-        while not stop.is_set():
-            file.seek(0)
-            for _ in range(FILE // CHUNK):
-                file.write(data)
-            file.flush()
-            os.fdatasync(file.fileno())
-            file.seek(0)
-            while file.read(CHUNK) and not stop.is_set():
-                pass
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-@contextlib.contextmanager
-def load() -> Iterator[None]:
-    context = get_context("fork")
-    stop = context.Event()
-    work = [context.Process(target=file_io, args=(stop,))]
-    cpus = sorted(os.sched_getaffinity(0))
-    work += [context.Process(target=storm, args=(stop, cpu)) for cpu in cpus]
-    for process in work:
-        process.start()
-    time.sleep(0.5)
-    try:
-        yield
-    finally:
-        stop.set()
-        for process in work:
-            process.join()
-
-
-@contextlib.contextmanager
-def fragmented(megabytes: int) -> Iterator[None]:
-    """Free every other page of that much memory, so that no larger block is free in it."""
-    if not megabytes:
-        yield
-        return
-    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    with mmap.mmap(-1, megabytes << 20, flags=private) as memory:
-        memory.madvise(mmap.MADV_NOHUGEPAGE)
-        memory.madvise(MADV_POPULATE_WRITE)
-        for offset in range(0, len(memory), 2 * mmap.PAGESIZE):
-            memory.madvise(mmap.MADV_DONTNEED, offset, mmap.PAGESIZE)
-        yield
 
 
 def figures(facts: dict[str, Any], batches: list[Any], seconds: float) -> dict[str, Any]:
@@ -164,10 +104,13 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     locks: list[int] = []
     holds: list[tuple[int, int]] = []
     control: list[tuple[int, int]] = []
-    with contextlib.closing(snapshot), fragmented(args.fragment), contextlib.ExitStack() as work:
+    with contextlib.closing(snapshot), contextlib.ExitStack() as work:
+        work.enter_context(program.fragmented(args.fragment))
         # The time for one entry, before anything else wants the CPU.
         quiet = [figures(*snapshot.take(0, max_ms), 0)["entry_ns"] for _ in range(3)]
-        work.enter_context(load())
+        files = work.enter_context(tempfile.TemporaryDirectory(dir="/var/tmp"))
+        work.enter_context(program.running(*program.load("storm+grow", LONGEST_S, files, BUILD)))
+        time.sleep(program.SETTLED_S)
         stolen = stolen_ms()
         for number in range(args.repeats):
             begin = time.monotonic()
@@ -203,8 +146,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 def simulate(gib: int, entry_ns: float, snapshots: int) -> dict[str, Any]:
     """Snapshots of a simulated machine; the program is built with the tests."""
-    root = Path(__file__).parents[2]
-    programs = sorted(root.glob("build/*/collector/snapshot_sim"), key=os.path.getmtime)
+    programs = sorted(program.ROOT.glob("build/*/collector/snapshot_sim"), key=os.path.getmtime)
     if not programs:
         sys.exit("build/*/collector/snapshot_sim is missing: run `make setup`")
     nodes = max(gib // GIB_PER_NODE, 1)
@@ -216,7 +158,7 @@ def simulate(gib: int, entry_ns: float, snapshots: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Exact snapshots of a busy machine.")
+    parser = program.parser(__doc__)
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--max-ms", type=float, help="limit of a hold")
     parser.add_argument("--fragment", type=int, default=3000, metavar="MB")
@@ -225,8 +167,8 @@ def main() -> None:
     result = measure(args)
     if args.sim:
         result["simulated"] = simulate(args.sim, result["entry_ns"], 2)
-    print(json.dumps(result))
+    program.give(result)
 
 
 if __name__ == "__main__":
-    main()
+    program.run(main)

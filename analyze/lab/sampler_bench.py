@@ -5,11 +5,12 @@ The peer only reads the same three files. A recording spends at most 10 % of a C
 samples: if a sample costs more than 100 milliseconds, some are left out. Prints one JSON object.
 """
 
-import json
 import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+import program
 
 from pagetape.recording.sampling import SHARE
 from pagetape.sampler import Sampler
@@ -36,8 +37,8 @@ def main() -> None:
         "most at one sample a second, us": SHARE * 1e6,
     }
     sampler.close()
-    print(json.dumps(found))
+    program.give(found)
 
 
 if __name__ == "__main__":
-    main()
+    program.run(main)

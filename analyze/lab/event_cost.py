@@ -10,12 +10,12 @@ also make the kernel enter them on its slow path, so the costs are upper bounds.
 Prints one JSON object: the least and the median ns of the filtered and of the recorded event.
 """
 
-import argparse
-import json
 import os
 import statistics
 import time
 from pathlib import Path
+
+import program
 
 CALLS = 200_000
 INSTANCE = Path("/sys/kernel/tracing/instances", f"pagetape-bench-{os.getpid()}")
@@ -31,7 +31,7 @@ def call_ns() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = program.parser(__doc__)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--filter", type=int, default=4, metavar="COMPARISONS")
     given = parser.parse_args()
@@ -55,18 +55,16 @@ def main() -> None:
         (event / "enable").write_text("0")
         INSTANCE.rmdir()
     least, median = min, statistics.median
-    print(
-        json.dumps(
-            {
-                name: {
-                    "least_ns": round(least(found[name]) - least(found["off"]), 1),
-                    "median_ns": round(median(found[name]) - median(found["off"]), 1),
-                }
-                for name in filters
+    program.give(
+        {
+            name: {
+                "least_ns": round(least(found[name]) - least(found["off"]), 1),
+                "median_ns": round(median(found[name]) - median(found["off"]), 1),
             }
-        )
+            for name in filters
+        }
     )
 
 
 if __name__ == "__main__":
-    main()
+    program.run(main)

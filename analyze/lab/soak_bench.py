@@ -5,10 +5,9 @@ Runs `pagetape record` around storm.py and measures the recorder once a second: 
 memory, and the undecoded bytes in its spool. Memory must stay under 400 MiB for any duration.
 The disk's sequential rate is measured just before, in the same directory.
 
-Prints one JSON object. analyze/lab/recorder_bench.py measures a recorder without a load.
+recorder_bench.py measures a recorder without a load.
 """
 
-import argparse
 import json
 import mmap
 import os
@@ -20,9 +19,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import program
+
 DISK_MB = 512
 STORM = [sys.executable, str(Path(__file__).with_name("storm.py"))]
-PAGETAPE = str(Path(sys.executable).with_name("pagetape"))
+PAGETAPE = str(program.BIN / "pagetape")
 
 
 def resident_mb(pid: int) -> float:
@@ -97,11 +98,10 @@ def tenths(values: list[float]) -> list[list[float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Recording for minutes.")
+    parser = program.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=60)
-    args = parser.parse_args()
-    print(json.dumps(soak(args.seconds)))
+    program.give(soak(parser.parse_args().seconds))
 
 
 if __name__ == "__main__":
-    main()
+    program.run(main)

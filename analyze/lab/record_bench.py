@@ -10,20 +10,13 @@ to the untraced run of the same round; the result is the median.
     pagetape   pagetape record --events page, to the disk of /var/tmp; prints its sequential rate
     perf       perf record -a of the same events, if perf is installed
 
-Then pairs of runs, one untraced and one with `pagetape record --events cheap`, and the 95 %
-confidence interval of the cost of that set (bootstrap of the pairs' ratios): CPU time per
-fault, and the recorder's share of the CPUs. Other work on the machine disturbs these less
-than the storm's speed.
-
-Prints one JSON object; --parts for one of the two. Aims: at most 5 percentage points over the
-unread ring (over_ring_points), 0.6 times the slowdown of perf (to_perf), 1 % for the cheap set.
-zone_bench.py measures the set zone.
+Aims: at most 5 percentage points over the unread ring (over_ring_points), 0.6 times the slowdown of
+perf (to_perf). zone_bench.py measures the CPU time of this set and others, which other work on the
+machine disturbs less than the storm's speed.
 """
 
-import argparse
 import json
 import os
-import random
 import shutil
 import statistics
 import subprocess
@@ -35,6 +28,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import program
 from soak_bench import disk_rate
 
 from pagetape.schemas import TABLES
@@ -42,9 +36,8 @@ from pagetape.schemas import TABLES
 EVENTS = [tracepoint for kind in TABLES["event"].kinds for tracepoint in kind.tracepoints]
 INSTANCES = Path("/sys/kernel/tracing/instances")
 STORM = [sys.executable, str(Path(__file__).with_name("storm.py"))]
-PAGETAPE = str(Path(sys.executable).with_name("pagetape"))
+PAGETAPE = str(program.BIN / "pagetape")
 RING_KB = 32768
-RESAMPLES = 10_000
 WAYS = {
     "none": "no tracing",
     "ring": "the same events into a ring that nobody reads",
@@ -60,12 +53,11 @@ def run(command: Sequence[str]) -> Result:
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stdout and child.stderr
     said, words = child.stdout.read(), child.stderr.read()
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
+    _, mib = program.taken(child)
     if child.returncode:
         sys.exit(f"{' '.join(command)}: {words.strip()}")
     result: Result = json.loads(said)
-    return result | {"rss_mb": usage.ru_maxrss / 1024, "words": words}
+    return result | {"rss_mb": mib, "words": words}
 
 
 def untraced(seconds: float, *load: str) -> Result:
@@ -170,55 +162,20 @@ def cost(seconds: float, rounds: int) -> Result:
     }
 
 
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """The 95 % confidence interval of the mean, by bootstrap; the same on every call."""
-    dice = random.Random(1)
-    means = sorted(statistics.fmean(dice.choices(values, k=len(values))) for _ in range(RESAMPLES))
-    return means[RESAMPLES // 40], means[-RESAMPLES // 40]
-
-
-def cheap(seconds: float, pairs: int) -> Result:
-    """The cheap set: pairs, each the other way round than the one before."""
-    costs, infos = [], []
-    for i in range(pairs):
-        order = [untraced, lambda s: recorded("cheap", s)]
-        first, second = (way(seconds) for way in (order if i % 2 == 0 else reversed(order)))
-        base, ours = (first, second) if i % 2 == 0 else (second, first)
-        left = 1 - ours["parent_cpu_s"] / (seconds * len(os.sched_getaffinity(0)))
-        costs.append(1 - left * base["cpu_ns_per_fault"] / ours["cpu_ns_per_fault"])
-        infos.append(ours["info"])
-    low, high = interval(costs)
-    return {
-        "pairs": pairs,
-        "cost": statistics.fmean(costs),
-        "median": statistics.median(costs),
-        "low": low,
-        "high": high,
-        "lost": total_lost(infos),
-    }
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description="What recording costs.")
-    parser.add_argument("--seconds", type=float, default=30, help="of a run of the page set")
+    parser = program.parser(__doc__)
+    parser.add_argument("--seconds", type=float, default=30, help="of a run")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--cheap-seconds", type=float, default=3)
-    parser.add_argument("--pairs", type=int, default=30)
-    parser.add_argument("--parts", choices=["page", "cheap"], help="only this set")
-    args = parser.parse_args()
-    result: Result = {}
-    if args.parts in (None, "page"):
-        page = result["page"] = cost(args.seconds, args.rounds)
-        speed, slower = page.pop("faults_per_s"), page.pop("slowdown")
-        result["speed"] = [
-            {"": WAYS[way], "faults, M/s": speed[way] / 1e6}
-            | {"slower than untraced, %": 100 * slower[way] if way in slower else None}
-            for way in speed
-        ]
-    if args.parts in (None, "cheap"):
-        result["cheap"] = cheap(args.cheap_seconds, args.pairs)
-    print(json.dumps(result))
+    given = parser.parse_args()
+    page = cost(given.seconds, given.rounds)
+    speed, slower = page.pop("faults_per_s"), page.pop("slowdown")
+    rows = [
+        {"": WAYS[way], "faults, M/s": speed[way] / 1e6}
+        | {"slower than untraced, %": 100 * slower[way] if way in slower else None}
+        for way in speed
+    ]
+    program.give({"page": page, "speed": rows})
 
 
 if __name__ == "__main__":
-    main()
+    program.run(main)
