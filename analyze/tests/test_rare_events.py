@@ -43,7 +43,7 @@ def chosen(dataset: KeptDataset) -> list[bool]:
     found: list[bool] = []
 
     def choose(glances: list[Glance]) -> list[bool]:
-        found.extend(dataset.choose(glances))
+        found.extend(dataset.chooser()(glances))
         return found
 
     list(dataset.tape.batches("event", ["ts"], ("pfn", choose)))

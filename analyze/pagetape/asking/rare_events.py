@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from math import inf
 from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pagetape.asking.sequence_dataset import Events, KeptDataset, Pass
+from pagetape.asking.sequence_dataset import Chooser, Events, KeptDataset, Pass
 from pagetape.schemas import TABLES
 from pagetape.schemas.table_file import Glance
 from pagetape.schemas.tape import Tape
@@ -30,7 +31,6 @@ class FewEvents(KeptDataset):
 
     names = tuple(column.name for column in _EVENT.columns)
     schema = _EVENT.arrow
-    CHOOSES = True
 
     def reads(self, columns: list[str]) -> Collection[str]:
         return {"ts", "kind", "pfn", *columns}
@@ -46,8 +46,8 @@ class FewEvents(KeptDataset):
 class RareEvents(FewEvents):
     """Fallbacks, and allocations without a page."""
 
-    def choose(self, glances: list[Glance]) -> list[bool]:
-        return [glance.has_null or "alloc_extfrag" in glance.kinds for glance in glances]
+    def chooser(self) -> Chooser:
+        return lambda glances: [g.has_null or "alloc_extfrag" in g.kinds for g in glances]
 
     def which(self) -> Which:
         return _rare
@@ -64,13 +64,17 @@ def _rare(rows: pa.RecordBatch) -> pa.Array:
 class EventsNearSnapshots(FewEvents):
     """Events between the readings of the lists and of the page flags of a snapshot."""
 
-    def choose(self, glances: list[Glance]) -> list[bool]:
+    def chooser(self) -> Chooser:
         near = _near(self.tape)
-        ends = [*(glance.first for glance in glances[1:]), inf]
-        return [
-            any(glance.first <= until and since <= end for since, until in near)
-            for glance, end in zip(glances, ends, strict=True)
-        ]
+
+        def choose(glances: list[Glance]) -> list[bool]:
+            ends = [*(glance.first for glance in glances[1:]), inf]
+            return [
+                any(glance.first <= until and since <= end for since, until in near)
+                for glance, end in zip(glances, ends, strict=True)
+            ]
+
+        return choose
 
     def which(self) -> Which:
         near = _near(self.tape)
@@ -87,11 +91,17 @@ class EventsNearSnapshots(FewEvents):
         return is_near
 
 
+_spans: WeakKeyDictionary[Tape, list[tuple[int, int]]] = WeakKeyDictionary()
+
+
 def _near(tape: Tape) -> list[tuple[int, int]]:
-    """The first and the last time between the readings of each snapshot."""
-    rows = tape.table("pageblock").select(["ts", "flags_ts"])
-    rows = rows.filter(pc.is_valid(rows["flags_ts"])).group_by(["ts", "flags_ts"]).aggregate([])
-    return [(min(times), max(times)) for times in zip(*rows.to_pydict().values(), strict=True)]
+    """The first and the last time between the readings of each snapshot, found once a tape."""
+    if tape not in _spans:
+        rows = tape.table("pageblock").select(["ts", "flags_ts"])
+        rows = rows.filter(pc.is_valid(rows["flags_ts"])).group_by(["ts", "flags_ts"]).aggregate([])
+        times = zip(*rows.to_pydict().values(), strict=True)
+        _spans[tape] = [(min(both), max(both)) for both in times]
+    return _spans[tape]
 
 
 class _Some:

@@ -21,6 +21,7 @@ from pagetape.schemas.table_file import Glance
 from pagetape.schemas.tape import Tape, TapeError
 
 Buffers: TypeAlias = dict[str, tuple[pa.Buffer | None, pa.Buffer]]
+Chooser: TypeAlias = Callable[[list[Glance]], list[bool]]
 
 _EVENT = TABLES["event"]
 _KEPT = 1 << 20  # rows of a KeptDataset
@@ -173,7 +174,6 @@ class KeptDataset(SequenceDataset):
     """Rows of a pass that are kept for the next scan, unless they are many."""
 
     shared: SharedPass  # that it joined
-    CHOOSES: ClassVar[bool] = False  # a pass needs few batches
     sole: bool = False  # one scan reads the rows: only its columns are kept
 
     def __init__(self, tape: Tape, span: tuple[int, int]) -> None:
@@ -198,9 +198,9 @@ class KeptDataset(SequenceDataset):
         """The columns of `event` that a pass needs for these columns of its rows."""
         return self.names
 
-    def choose(self, glances: list[Glance]) -> list[bool]:
-        """Which batches of `event` a pass needs, if it CHOOSES; `has_null` is of `pfn`."""
-        raise NotImplementedError
+    def chooser(self) -> Chooser | None:
+        """Says which batches of `event` a pass needs; None: all. `has_null` is of `pfn`."""
+        return None
 
     def keep(self, rows: pa.Table | None) -> None:
         """Keep the rows of a shared pass; None if it could not have them."""
@@ -233,13 +233,13 @@ def events_for(
     tape: Tape, members: Sequence[KeptDataset], columns: Collection[str]
 ) -> Iterator[pa.RecordBatch]:
     """The batches of `event` that passes of these datasets need."""
+    choosers = [one.chooser() for one in members]
+    known = [chooser for chooser in choosers if chooser]
 
     def choice(glances: list[Glance]) -> list[bool]:
-        needs = zip(*(one.choose(glances) for one in members), strict=True)
-        return list(map(any, needs))
+        return list(map(any, zip(*(choose(glances) for choose in known), strict=True)))
 
-    choosing = all(one.CHOOSES for one in members)
-    return tape.batches("event", columns, ("pfn", choice) if choosing else None)
+    return tape.batches("event", columns, ("pfn", choice) if known == choosers else None)
 
 
 class _Keeper:
