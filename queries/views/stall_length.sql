@@ -4,10 +4,13 @@
 -- have no row, because their duration is unknown. The report reclaim.stalls says which waits count.
 --
 -- Columns:
---   tape   VARCHAR  Name of the tape.
---   what   VARCHAR  direct, node_reclaim, memcg, compact, throttled; any is their union.
---   class  VARCHAR  task, or kthread for kernel threads.
---   us     DOUBLE   Length, in us.
+--   tape      VARCHAR  Name of the tape.
+--   pid       INTEGER  Thread.
+--   what      VARCHAR  direct, node_reclaim, memcg, compact, throttled; any is their union.
+--   from_ts   UBIGINT  Begin, trace clock in ns.
+--   until_ts  UBIGINT  End.
+--   class     VARCHAR  task, or kthread for kernel threads.
+--   us        DOUBLE   Length, in us.
 WITH kthread AS (
     SELECT DISTINCT tape, pid FROM task WHERE kthread
 ),
@@ -15,11 +18,11 @@ WITH kthread AS (
 wait AS (
     SELECT tape, pid, cause AS what, from_ts, until_ts
     FROM reclaim_window
-    WHERE ended AND waits
+    WHERE ended AND waits AND until_ts >= from_ts
     UNION ALL
     SELECT tape, pid, 'throttled', greatest(ts::HUGEINT - usec_delayed * 1000, 0)::UBIGINT, ts
     FROM reclaim
-    WHERE kind = 'throttled'
+    WHERE kind = 'throttled' AND usec_delayed >= 0
 ),
 
 known AS (
@@ -31,11 +34,7 @@ known AS (
 -- A stall that touches no earlier stall begins a new union.
 marked AS (
     SELECT
-        tape,
-        pid,
-        class,
-        from_ts,
-        until_ts,
+        *,
         coalesce(
             from_ts > max(until_ts) OVER (
                 PARTITION BY tape, pid ORDER BY from_ts, until_ts
@@ -47,18 +46,12 @@ marked AS (
 ),
 
 numbered AS (
-    SELECT
-        tape,
-        pid,
-        class,
-        from_ts,
-        until_ts,
-        count(if(begins, 1, NULL)) OVER (PARTITION BY tape, pid ORDER BY from_ts, until_ts) AS number
+    SELECT *, count(if(begins, 1, NULL)) OVER (PARTITION BY tape, pid ORDER BY from_ts, until_ts) AS number
     FROM marked
 )
 
-SELECT tape, what, class, (until_ts - from_ts) / 1e3 AS us FROM known
+SELECT *, (until_ts - from_ts) / 1e3 AS us FROM known
 UNION ALL
-SELECT tape, 'any', class, (max(until_ts) - min(from_ts)) / 1e3
+SELECT tape, pid, 'any', min(from_ts), max(until_ts), class, (max(until_ts) - min(from_ts)) / 1e3
 FROM numbered
 GROUP BY tape, pid, class, number

@@ -1,7 +1,7 @@
 -- Time that tasks waited in reclaim and compaction, its causes and its victims.
 --
 -- A stall is a stretch of direct reclaim, node or memory control group reclaim, compaction, or a
--- throttled sleep, that a request of the thread waits for (see reclaim_window). Stretches of one thread
+-- throttled sleep, that a request of the thread waits for (view stall_length). Stretches of one thread
 -- that touch are one stall; the times by cause may overlap. `some_s` is the time in which at least one thread stalled, as `some` of
 -- /proc/pressure counts.
 --
@@ -23,40 +23,16 @@
 --   task          VARCHAR  Task that waited longest in total.
 --   task_s        DOUBLE   Its stalls, in seconds.
 --   task_cgroup   VARCHAR  Its control group; null if unknown.
-WITH stretch AS MATERIALIZED (
-    SELECT tape, pid, cause, from_ts, until_ts, (until_ts - from_ts)::HUGEINT AS ns
-    FROM (
-        SELECT tape, pid, cause, from_ts, until_ts
-        FROM reclaim_window
-        WHERE ended AND waits AND until_ts >= from_ts
-        UNION ALL
-        SELECT tape, pid, 'throttled', greatest(ts::HUGEINT - usec_delayed * 1000, 0)::UBIGINT, ts
-        FROM reclaim
-        WHERE kind = 'throttled' AND usec_delayed >= 0
-    )
+WITH waited AS MATERIALIZED (
+    SELECT tape, pid, what AS cause, from_ts, until_ts, (until_ts - from_ts)::HUGEINT AS ns FROM stall_length
 ),
 
--- Stretches of one thread that touch are one stall: a throttled sleep is within reclaim.
-marked AS (
-    SELECT
-        tape,
-        pid,
-        from_ts,
-        until_ts,
-        coalesce(from_ts > max(until_ts) OVER earlier, true) AS begins
-    FROM stretch
-    WINDOW earlier AS (
-        PARTITION BY tape, pid ORDER BY from_ts, until_ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-    )
+stretch AS (
+    SELECT * FROM waited WHERE cause <> 'any'
 ),
 
-stall AS MATERIALIZED (
-    SELECT tape, pid, min(from_ts) AS from_ts, max(until_ts) AS until_ts, (max(until_ts) - min(from_ts))::HUGEINT AS ns
-    FROM (
-        SELECT *, count(if(begins, 1, NULL)) OVER (PARTITION BY tape, pid ORDER BY from_ts, until_ts) AS number
-        FROM marked
-    )
-    GROUP BY tape, pid, number
+stall AS (
+    SELECT * FROM waited WHERE cause = 'any'
 ),
 
 joined AS (
