@@ -36,10 +36,7 @@
 --   pass_reclaimed    HUGEINT   Pages reclaimed in whole passes, of all kinds.
 --   lower_order       BIGINT    Passes that ended with a lower order than they began with.
 WITH kswapd AS (
-    SELECT tape, node, any_value(pid) AS pid
-    FROM reclaim
-    WHERE kind IN ('kswapd_wake', 'kswapd_sleep')
-    GROUP BY tape, node
+    SELECT tape, node, any_value(pid) AS pid FROM kswapd_step GROUP BY tape, node
 ),
 
 alarm AS (
@@ -51,21 +48,9 @@ alarm AS (
     WHERE r.kind = 'direct_reclaim_begin' AND m.nodes = 1
 ),
 
-phase AS (
-    SELECT
-        tape,
-        node,
-        ts,
-        kind,
-        kind = 'kswapd_wake' AND lag(kind) OVER its IS DISTINCT FROM 'kswapd_wake' AS begins
-    FROM reclaim
-    WHERE kind IN ('kswapd_wake', 'kswapd_sleep')
-    WINDOW its AS (PARTITION BY tape, node ORDER BY ts, "at")
-),
-
 sleep AS (
     SELECT s.node, count(*) AS sleeps, count(*) FILTER (a.ts - s.ts <= 1000000000) AS premature_sleeps
-    FROM (SELECT * FROM phase WHERE kind = 'kswapd_sleep') AS s
+    FROM (SELECT * FROM kswapd_step WHERE kind = 'kswapd_sleep') AS s
     ASOF LEFT JOIN alarm AS a
         ON a.tape = s.tape
         AND a.node = s.node
@@ -77,8 +62,8 @@ awake AS (
     SELECT node, avg(next_ts - ts) / 1e6 AS awake_ms
     FROM (
         SELECT node, ts, kind, lead(ts) OVER its AS next_ts, lead(kind) OVER its AS next_kind
-        FROM phase
-        WHERE begins OR kind = 'kswapd_sleep'
+        FROM kswapd_step
+        WHERE kind = 'kswapd_sleep' OR before IS DISTINCT FROM 'kswapd_wake'
         WINDOW its AS (PARTITION BY tape, node ORDER BY ts)
     )
     WHERE kind = 'kswapd_wake' AND next_kind = 'kswapd_sleep'

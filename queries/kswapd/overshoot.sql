@@ -32,23 +32,10 @@
 --   worst_at_s      DOUBLE    Begin of that pass, seconds after the tape's first event.
 --   error_pages     BIGINT    Largest error of the count of free memory of the zone at a reading, in pages.
 --   unusable_pages      BIGINT    Most free pages of the zone at a snapshot that kswapd does not count; null if unknown.
-WITH edge AS (
-    SELECT
-        tape,
-        node,
-        pid,
-        ts,
-        kind,
-        page_order,
-        lead(ts) OVER (PARTITION BY tape, node ORDER BY ts, "at") AS until_ts
-    FROM reclaim
-    WHERE kind IN ('kswapd_wake', 'kswapd_sleep') AND node >= 0
-),
-
-pass AS MATERIALIZED (
-    SELECT tape, node, pid, ts, page_order, until_ts
-    FROM edge
-    WHERE kind = 'kswapd_wake' AND until_ts IS NOT NULL
+WITH pass AS MATERIALIZED (
+    SELECT tape, node, pid, ts, page_order, next_ts AS until_ts
+    FROM kswapd_step
+    WHERE kind = 'kswapd_wake' AND next_ts IS NOT NULL AND node >= 0
 ),
 
 freed AS (

@@ -6,6 +6,7 @@
 
 A [[cell]] of the .toml has globs on table, row, column and machine, and further keys for all
 figures that match; of several cells that match, a later one wins. Its keys are those of `Figure`.
+A figure without any is not recorded, and not modelled.
 Conditions are SQL over a tape's tables. An [[ours]] is a table that no paper has: its rows with
 their units, and its columns, which may have a stack each.
 """
@@ -31,6 +32,7 @@ NOT_RECORDED = "not recorded: "
 LACKS = "this machine lacks "
 NOT_THIS_KERNEL = "not this kernel"
 TOO_SMALL = "n too small ({})"
+_UNKNOWN = {"recorded": f"{NOT_RECORDED}no --events has it", "modelled": NOT_MODELLED}
 REASONS = (NOT_MODELLED, NOT_RECORDED, LACKS, NOT_THIS_KERNEL, TOO_SMALL.partition("{")[0])
 
 NEVER_PUBLISHED = "never published"  # source of the rows that no paper has
@@ -147,7 +149,7 @@ def _ours(
 
 
 def _bound(figure: Figure, cells: Sequence[Mapping[str, Any]]) -> Figure:
-    keys: dict[str, Any] = {}
+    keys: dict[str, Any] = dict(_UNKNOWN)
     for cell in cells:
         if all(matches(getattr(figure, key), cell[key]) for key in _KEYS if key in cell):
             found = {key: _of_row(figure, of) for key, of in cell.items() if key not in _KEYS}

@@ -17,22 +17,8 @@
 --   freed        BIGINT   Pages that the thread freed.
 --   dirty        BIGINT   Scanned pages that were dirty or under writeback.
 --   referenced   BIGINT   Scanned pages that were in use: activated or referenced.
-WITH phase AS (
-    SELECT
-        tape,
-        node,
-        pid,
-        ts,
-        kind,
-        lag(kind) OVER its AS before,
-        lead(ts) OVER its AS next_ts
-    FROM reclaim
-    WHERE kind IN ('kswapd_wake', 'kswapd_sleep')
-    WINDOW its AS (PARTITION BY tape, node ORDER BY ts, "at")
-),
-
-thread AS (
-    SELECT tape, node, any_value(pid) AS pid FROM phase GROUP BY tape, node
+WITH thread AS (
+    SELECT tape, node, any_value(pid) AS pid FROM kswapd_step GROUP BY tape, node
 ),
 
 awake AS (
@@ -47,7 +33,7 @@ awake AS (
             END
         ) / 1e9 AS awake_s,
         count(*) FILTER (p.kind = 'kswapd_wake') AS passes
-    FROM phase AS p
+    FROM kswapd_step AS p
     JOIN machine AS m USING (tape)
     GROUP BY p.node
 ),

@@ -11,14 +11,7 @@
 --   below_low    BIGINT  Calls for a shortage.
 --   below_min    BIGINT  Direct reclaims for order 0.
 --   freed_each   DOUBLE  Mean pages that a direct reclaim of any order freed; null without one.
-WITH phase AS (
-    SELECT tape, node, ts, kind, lag(kind) OVER its AS before
-    FROM reclaim
-    WHERE kind IN ('kswapd_wake', 'kswapd_sleep')
-    WINDOW its AS (PARTITION BY tape, node ORDER BY ts, "at")
-),
-
-edge AS (
+WITH edge AS (
     SELECT
         tape,
         node,
@@ -26,7 +19,7 @@ edge AS (
         kind,
         lead(ts) OVER (PARTITION BY tape, node ORDER BY ts) AS next_ts,
         lag(ts) OVER (PARTITION BY tape, node ORDER BY ts) AS before_ts
-    FROM phase
+    FROM kswapd_step
     WHERE kind = 'kswapd_sleep' OR before IS DISTINCT FROM 'kswapd_wake'
 ),
 
