@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,12 +17,14 @@ from xml.etree import ElementTree
 import program
 from program import ROOT
 
+Results = list[tuple[str, bool]]  # tests, and whether each passed
+
 FAULTS: list[dict[str, Any]] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text("utf-8")
 )["fault"]
 
 
-def run_tests(tests: list[str], **given: str) -> list[tuple[str, bool]]:
+def run_tests(tests: list[str], **given: str) -> Results:
     """Each test as FILE::NAME without parameters, and whether it passed. `given`: environment."""
     with TemporaryDirectory() as work:
         report = Path(work) / "report.xml"
@@ -38,17 +39,24 @@ def run_tests(tests: list[str], **given: str) -> list[tuple[str, bool]]:
     return found
 
 
+def give(
+    name: str, columns: tuple[str, ...], rows: list[tuple[list[str], set[str]]], results: Results
+) -> int:
+    """Print a table of rows with the tests of each; 1 if one failed, or a row has none."""
+    counted = [
+        [*cells, len(good), len(good) - sum(good)]
+        for cells, tests in rows
+        for good in [[passed for test, passed in results if test in tests]]
+    ]
+    program.give({name: program.table((*columns, "tests", "failed"), counted)})
+    return int(any(failed or not tests for *_, tests, failed in counted))
+
+
 def main() -> int:
     program.parser(__doc__).parse_args()
-    results = run_tests(sorted({test for fault in FAULTS for test in fault["tests"]}))
-    tried = Counter(name for name, _ in results)
-    failed = Counter(name for name, good in results if not good)
-    rows = []
-    for fault in FAULTS:
-        counts = (sum(found[test] for test in fault["tests"]) for found in (tried, failed))
-        rows.append([fault["fault"], fault["answer"], *counts])
-    program.give({"faults": program.table(("fault", "answer", "tests", "failed"), rows)})
-    return int(any(failed or not tests for *_, tests, failed in rows))
+    rows = [([one["fault"], one["answer"]], set(one["tests"])) for one in FAULTS]
+    results = run_tests(sorted(set().union(*(tests for _, tests in rows))))
+    return give("faults", ("fault", "answer"), rows, results)
 
 
 if __name__ == "__main__":

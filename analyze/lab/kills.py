@@ -32,7 +32,6 @@ from pagetape.recording.tape_dir import TapeDir
 from pagetape.schemas.tape import is_tape
 
 PAGETAPE = (sys.executable, "-c", "from pagetape.cli import main; main()")
-INSTANCES = Path("/sys/kernel/tracing/instances")
 BUILD = program.ROOT / "build/release"
 
 # Longest time from the begin of each moment to the kill, seconds.
@@ -82,15 +81,7 @@ def _until(condition: Callable[[], object], began: float, seconds: float) -> flo
 
 
 def _instance(pid: int) -> Path | None:
-    return next(INSTANCES.glob(f"pagetape-{pid}-*"), None)
-
-
-def _is_off(pid: int) -> bool:
-    instance = _instance(pid)
-    try:
-        return instance is None or (instance / "tracing_on").read_text().strip() == "0"
-    except OSError:  # it was removed meanwhile
-        return True
+    return next(program.INSTANCES.glob(f"pagetape-{pid}-*"), None)
 
 
 def _tapes(directory: Path) -> list[Path]:
@@ -162,7 +153,7 @@ def kill(moment: str, dice: random.Random, directory: Path, off_s: float = _AIM_
         finally:
             (os.killpg if group else os.kill)(running.pid, signal.SIGKILL)
         began = time.monotonic()
-        tracing_s = _until(lambda: _is_off(running.pid), began, _GONE_S)
+        tracing_s = _until(lambda: not program.tracing(running.pid), began, _GONE_S)
         gone_s = _until(lambda: _instance(running.pid) is None, began, _GONE_S)
     found = [_read(tape, directory / f"{n}.made") for n, tape in enumerate(_tapes(directory))]
     events = sum(nr for nr, _ in found)

@@ -7,10 +7,9 @@ with all cases and examples. Exit status 1 if a test failed.
 """
 
 import re
-from collections import Counter
 
 import program
-from faults import run_tests
+from faults import give, run_tests
 from program import ROOT
 
 _IMPORT = re.compile(r"^import matrix$|^from .* import .*\bPROFILE\b", re.MULTILINE)
@@ -25,11 +24,8 @@ def files() -> list[str]:
 def main() -> int:
     program.parser(__doc__).parse_args()
     results = run_tests([*files(), "--numprocesses=2"], PAGETAPE_MATRIX="whole")
-    tried = Counter(name.partition("::")[0] for name, _ in results)
-    failed = Counter(name.partition("::")[0] for name, good in results if not good)
-    rows = [[file, tried[file], failed[file]] for file in files()]
-    program.give({"files": program.table(("file", "tests", "failed"), rows)})
-    return int(any(failed or not tests for _, tests, failed in rows))
+    of_files = [(name.partition("::")[0], good) for name, good in results]
+    return give("files", ("file",), [([file], {file}) for file in files()], of_files)
 
 
 if __name__ == "__main__":

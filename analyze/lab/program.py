@@ -18,6 +18,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
+INSTANCES = Path("/sys/kernel/tracing/instances")
 LOAD = "collector/pagetape-load"  # in a build directory
 SETTLED_S = 1.0  # from the begin of a load to what is measured
 
@@ -50,6 +51,16 @@ def give(result: Any) -> None:
 def run_pagetape(*words: object) -> None:
     """Run a command of pagetape; what it prints goes to stderr. CalledProcessError if it fails."""
     subprocess.run([BIN / "pagetape", *map(str, words)], check=True, stdout=sys.stderr)
+
+
+def tracing(pid: int) -> bool | None:
+    """Whether the instance of a recorder traces; None: there is none, or it comes or goes."""
+    try:
+        for found in INSTANCES.glob(f"pagetape-{pid}-*"):
+            return (found / "tracing_on").read_text().startswith("1")
+    except OSError:
+        pass
+    return None
 
 
 def taken(child: subprocess.Popen[Any]) -> tuple[float, float]:

@@ -31,7 +31,6 @@ import program
 from pagetape._collector import plan
 from pagetape.recording.memory import Demand, Limit, fit
 
-INSTANCES = Path("/sys/kernel/tracing/instances")
 SETS = ("cheap", "zone", "page")
 MANY_CPUS = 256
 _LOOK_S = 0.002
@@ -73,17 +72,6 @@ def _cpu(pid: int) -> tuple[float, float]:
     return user + kernel + of_children + of_children_kernel, kernel + of_children_kernel
 
 
-def _traces(pid: int) -> bool:
-    """Whether the instance of this recorder traces."""
-    try:
-        return any(
-            (found / "tracing_on").read_text().startswith("1")
-            for found in INSTANCES.glob(f"pagetape-{pid}-*")
-        )
-    except OSError:  # it is being made
-        return False
-
-
 @dataclass(frozen=True)
 class Start:
     """One recording of a second."""
@@ -100,7 +88,7 @@ def start(pagetape: Path, events: str) -> Start:
         assert process.stderr
         os.set_blocking(process.stderr.fileno(), False)
         line_s, said = None, b""
-        while not _traces(process.pid):
+        while not program.tracing(process.pid):
             said += process.stderr.read() or b""
             if said and line_s is None:
                 line_s = time.monotonic() - began

@@ -12,7 +12,6 @@ cases, with the results in the work directory.
 """
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -37,7 +36,6 @@ from pagetape.tapes.info import describe
 _LEFT_MIB = 1000  # for a load under pressure; with 1200 a machine with a slow disk had hardly any
 _SECONDS = 15
 _PAIRS = 3
-_TRIES = 3  # to record in a guest: without KVM, a boot panics now and then
 
 
 @dataclass(frozen=True)
@@ -109,19 +107,6 @@ GUEST_CASES = (
 ALL_CASES = (*CASES, *GUEST_CASES)
 
 
-def _record_guest(machine: guest.Guest, root: Path, tape: Path) -> None:
-    """The tape of a guest, at the first try that succeeds."""
-    for left in reversed(range(_TRIES)):
-        try:
-            guest.record(machine, root, tape)
-        except OSError as e:
-            if not left or e.errno != os.EX_SOFTWARE:
-                raise
-            say(f"{tape.stem}: {e.strerror}; again")
-        else:
-            return
-
-
 def record_in_guest(case: GuestCase, work: Path, pairs: int) -> None:
     """Record a switch in a virtual machine: A B A B, each after a boot."""
     guest.check_programs()
@@ -134,7 +119,7 @@ def record_in_guest(case: GuestCase, work: Path, pairs: int) -> None:
         for run in plan.runs:
             tape = out / run.tape
             began = time.monotonic()
-            _record_guest(case.at(run.value), root, tape)
+            guest.record(case.at(run.value), root, tape)
             found.facts["kernel"] = describe(Tape(tape))["kernel"]
             found.add(run, time.monotonic() - began)
             found.write()
