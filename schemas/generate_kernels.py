@@ -20,6 +20,7 @@ Toml = dict[str, Any]
 
 _HEADER = "/* Generated from schemas/kernels.toml. Do not edit. */"
 _BYTE = 255  # the most that a feature holds
+_FALLBACK = {None: "FALLBACK_APART", "request": "FALLBACK_OF_REQUEST", "free": "FALLBACK_OF_FREE"}
 _YES_NO = [{"name": "false", "doc": "no"}, {"name": "true", "doc": "yes"}]
 
 
@@ -129,9 +130,10 @@ def source(kernels: Toml) -> str:
         name = feature["name"]
         listed = "yes_no" if values(feature) is _YES_NO else name
         reclaim = "true" if feature.get("reclaim") else "false"
+        fallback = _FALLBACK[feature.get("fallback")]
         out.append(
             f"\t{{ {quoted(name)}, {quoted(feature['doc'])}, offsetof(struct kernel, {name}), "
-            f"{reclaim}, {listed}_words, {listed}_constants }},"
+            f"{reclaim}, {fallback}, {listed}_words, {listed}_constants }},"
         )
     out += ["\t{0},", "};", "", "const struct kernel_start kernel_starts[] = {"]
     order = [row["name"] for row in rows]

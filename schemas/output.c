@@ -19,6 +19,8 @@ struct output {
 	int nr;
 	uint64_t sequence;
 	bool lost;
+	uint64_t nowhere;                       /* where lost values go */
+	void *lost_row[2 * TABLE_COLUMNS_MOST]; /* a row of these: each column, and its nulls */
 };
 
 int output_new(struct output **out, const struct table *table, size_t rows, struct error *err)
@@ -89,7 +91,9 @@ size_t output_row(struct output *o, void *columns)
 		finish_filling(o);
 	if (!o->filling && !start_filling(o)) {
 		o->lost = true;
-		*(void **)columns = NULL;
+		for (int slot = 0; slot < 2 * TABLE_COLUMNS_MOST; slot++)
+			o->lost_row[slot] = &o->nowhere;
+		*(void **)columns = o->lost_row;
 		return 0;
 	}
 	*(void **)columns = o->filling->slots;

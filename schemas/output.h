@@ -18,8 +18,8 @@ void output_free(struct output *o);
 /*
  * Add a row and return its number in the batch. `columns` is the address of a struct
  * <table>_columns pointer, which is set to the batch's columns. Nullable values of the
- * row are null. Without memory for another batch the row is lost: the pointer becomes
- * NULL, and output_error() reports it.
+ * row are null. Without memory for another batch the row is lost, and output_error()
+ * reports it.
  */
 size_t output_row(struct output *o, void *columns);
 

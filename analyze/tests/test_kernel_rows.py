@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`pagetape kernels`, and the warnings about a release whose source nobody read."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,14 @@ def test_the_fallback_policy_has_the_row_that_the_file_names() -> None:
     assert [p["default"] for p in policy["params"] if p["name"] == "kernel"] == [default]
     assert fallback_unit.of_run("6.1.192", ("fallback",)) == fallback_unit.of_row(default)
     assert f"| `fallback` | `kernel={default}` | any row |" in (DOCS / "policies.md").read_text()
+
+
+def test_the_policy_fallback_takes_what_fallbacks_go_by() -> None:
+    """A feature that the engine's fallbacks read is taken with the row, or is one of these."""
+    of_the_run = {"boost", "cma_balance", "nofragment_any_order", "reserve_blocks", "zone_locked"}
+    code = (DOCS.parent / "replay/model/fallback.c").read_text()
+    apart = {feature.name for feature in kernel_rows.features() if not feature.fallback}
+    assert apart.intersection(re.findall(r"kernel->(\w+)", code)) == of_the_run
 
 
 def test_the_releases_of_the_entries_are_those_of_the_engine() -> None:

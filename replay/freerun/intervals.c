@@ -18,8 +18,6 @@ static void write_counter(struct replay *r, const struct pcp *pcp, uint64_t ts)
 	struct counter_columns *columns;
 	size_t i = output_row(r->series[SERIES_COUNTER], &columns);
 
-	if (!columns)
-		return;
 	columns->ts[i] = ts;
 	columns->cpu[i] = pcp->cpu;
 	columns->node[i] = zone->node;

@@ -559,11 +559,6 @@ const struct wrong_page *replay_wrong_page(const struct replay *r)
 	return &r->wrong_page;
 }
 
-struct model *replay_model(struct replay *r)
-{
-	return r->run.load.model;
-}
-
 const char *counter_name(int n)
 {
 #define NAME(name) #name,

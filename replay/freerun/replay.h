@@ -115,6 +115,3 @@ const struct wrong_page *replay_wrong_page(const struct replay *r);
 /* Name and total of the n-th counter; a NULL name past the last. */
 const char *counter_name(int n);
 uint64_t counter_total(const struct totals *totals, int n);
-
-/* The model, once a snapshot is loaded: for tests. */
-struct model *replay_model(struct replay *r);

@@ -37,7 +37,7 @@ bool serve_has_block(const struct serve *s, const struct waiting *e)
 }
 
 /* The event of an alloc that has already run. */
-static bool emit_early(struct serve *s, const struct waiting *e)
+static bool emit_late_event(struct serve *s, const struct waiting *e)
 {
 	for (int i = 0; i < s->nr_early; i++) {
 		uint32_t place;
@@ -87,7 +87,7 @@ void serve_request(struct serve *s, struct waiting *e)
 		if (s->nr_migrations &&
 		    !(e->moment.flags & (CONTEXT_SOFTIRQ | CONTEXT_HARDIRQ | CONTEXT_NMI)))
 			serve_migration_end(s, e->moment.pid);
-		if (s->nr_early && emit_early(s, e))
+		if (s->nr_early && emit_late_event(s, e))
 			break;
 		if (s->huge && huge_is_try(s->huge, e))
 			serve_try(s, e);

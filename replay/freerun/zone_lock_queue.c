@@ -189,8 +189,6 @@ static void write_use(const struct zone_lock_queues *l, const struct zone *zone,
 	if (!use->holds)
 		return;
 	i = output_row(output, &columns);
-	if (!columns)
-		return;
 	columns->ts[i] = ts;
 	columns->node[i] = zone->node;
 	columns->zone[i] = zone->type;
@@ -215,8 +213,6 @@ static void write_bucket(const struct zone_lock_queues *l, const struct zone *zo
 	if (!nr)
 		return;
 	i = output_row(output, &columns);
-	if (!columns)
-		return;
 	columns->ts[i] = ts;
 	columns->node[i] = zone->node;
 	columns->zone[i] = zone->type;

@@ -4,6 +4,7 @@
 
 #include "model/buddy.h"
 #include "model/pcp.h"
+#include "tape/snapshot.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -47,14 +48,8 @@ static void write_free_block(struct hindsight *h, frame_nr frame)
 	const struct zone *zone = frame_zone(h->m, frame);
 	struct proven *blocks = &h->coverage.free_blocks, *pages = &h->coverage.free_pages;
 	struct free_block_columns *columns;
-	size_t i = output_row(h->free_block, &columns);
+	BEGIN_SNAPSHOT_ROW(h->free_block, 0, 0, zone)
 
-	if (!columns)
-		return;
-	columns->snapshot[i] = 0;
-	columns->ts[i] = 0;
-	columns->node[i] = zone->node;
-	columns->zone[i] = zone->type;
 	columns->migratetype[i] = chunk->migratetype;
 	columns->page_order[i] = (uint8_t)(chunk->order - 1);
 	columns->pfn[i] = frame_pfn(h->m, frame);
@@ -113,17 +108,11 @@ static void write_pcp_page(struct hindsight *h, uint32_t number, frame_nr frame,
 	const struct pcp *pcp = &h->m->pcps[number / MAX_PCP_LISTS];
 	const struct zone *zone = &h->m->zones[pcp->zone];
 	struct pcp_page_columns *columns;
-	size_t i = output_row(h->pcp_page, &columns);
 	int order, type;
+	BEGIN_SNAPSHOT_ROW(h->pcp_page, 0, 0, zone)
 
-	if (!columns)
-		return;
 	pcp_list_of(h->m, (int)(number % MAX_PCP_LISTS), &order, &type);
-	columns->snapshot[i] = 0;
-	columns->ts[i] = 0;
 	columns->cpu[i] = pcp->cpu;
-	columns->node[i] = zone->node;
-	columns->zone[i] = zone->type;
 	columns->migratetype[i] = (uint8_t)type;
 	columns->page_order[i] = (uint8_t)page_order;
 	columns->pfn[i] = frame_pfn(h->m, frame);
@@ -197,17 +186,10 @@ static void write_pageblocks(struct hindsight *h)
 		frame_nr frame = b << m->pageblock_order;
 		const struct zone *zone = frame_zone(m, frame);
 		struct pageblock_columns *columns;
-		size_t i;
 
 		if (!block->listed && !block->evidence)
 			continue;
-		i = output_row(h->pageblock, &columns);
-		if (!columns)
-			return;
-		columns->snapshot[i] = 0;
-		columns->ts[i] = 0;
-		columns->node[i] = zone->node;
-		columns->zone[i] = zone->type;
+		BEGIN_SNAPSHOT_ROW(h->pageblock, 0, 0, zone)
 		columns->pfn[i] = zone->base_pfn + (frame - zone->base);
 		columns->migratetype[i] = block->migratetype;
 		columns->guessed[i] = !block->evidence;
@@ -232,18 +214,11 @@ static void write_pcps(struct hindsight *h)
 		const struct zone *zone = &m->zones[pcp->zone];
 		uint32_t counts[HINDSIGHT_COUNTS];
 		struct pcp_columns *columns;
-		size_t i;
 
 		if (!given->listed)
 			continue;
-		i = output_row(h->pcp, &columns);
-		if (!columns)
-			return;
-		columns->snapshot[i] = 0;
-		columns->ts[i] = 0;
+		BEGIN_SNAPSHOT_ROW(h->pcp, 0, 0, zone)
 		columns->cpu[i] = pcp->cpu;
-		columns->node[i] = zone->node;
-		columns->zone[i] = zone->type;
 		columns->count[i] = given->count;
 		columns->high[i] = given->high;
 		columns->batch[i] = given->batch;

@@ -90,8 +90,6 @@ static void write_side(const struct event_counts *t, const struct side_counts *s
 			if (!side->nr[kind][order].events)
 				continue;
 			i = output_row(out, &columns);
-			if (!columns)
-				return;
 			columns->kind[i] = (uint8_t)kind;
 			columns->events[i] = side->nr[kind][order].events;
 			columns->without_page[i] = side->nr[kind][order].without_page;

@@ -3,9 +3,7 @@
 
 #include "event_counts.h"
 
-/*
- * Fill in the columns common to all events; NULL if the event is only counted, or without memory.
- */
+/* Fill in the columns common to all events; NULL if the event is only counted. */
 static struct event_columns *event_row(struct events *e, const struct moment *now, int kind,
 				       int64_t pfn, int order, size_t *row)
 {
@@ -17,8 +15,6 @@ static struct event_columns *event_row(struct events *e, const struct moment *no
 		return NULL;
 	}
 	i = output_row(e->output, &columns);
-	if (!columns)
-		return NULL;
 	e->rows++;
 	columns->ts[i] = now->ts;
 	columns->cpu[i] = now->cpu;
@@ -27,6 +23,8 @@ static struct event_columns *event_row(struct events *e, const struct moment *no
 	columns->flags[i] = now->flags;
 	if (pfn != NO_PFN)
 		SET_VALUE(columns, pfn, i, (uint64_t)pfn);
+	if (order != NO_ORDER)
+		SET_VALUE(columns, page_order, i, (uint8_t)order);
 	*row = i;
 	return columns;
 }
@@ -39,7 +37,6 @@ void write_alloc(struct events *e, const struct moment *now, int64_t pfn, int or
 
 	if (!columns)
 		return;
-	SET_VALUE(columns, page_order, i, (uint8_t)order);
 	SET_VALUE(columns, migratetype, i, (uint8_t)migratetype);
 	SET_VALUE(columns, gfp_flags, i, gfp_flags);
 }
@@ -47,11 +44,8 @@ void write_alloc(struct events *e, const struct moment *now, int64_t pfn, int or
 void write_free(struct events *e, const struct moment *now, int64_t pfn, int order)
 {
 	size_t i;
-	struct event_columns *columns = event_row(e, now, EVENT_KIND_FREE, pfn, order, &i);
 
-	if (!columns)
-		return;
-	SET_VALUE(columns, page_order, i, (uint8_t)order);
+	event_row(e, now, EVENT_KIND_FREE, pfn, order, &i);
 }
 
 void write_free_batched(struct events *e, const struct moment *now, int64_t pfn)
@@ -70,7 +64,6 @@ void write_zone_locked(struct events *e, const struct moment *now, int64_t pfn, 
 
 	if (!columns)
 		return;
-	SET_VALUE(columns, page_order, i, (uint8_t)order);
 	SET_VALUE(columns, migratetype, i, (uint8_t)migratetype);
 	if (refill >= 0)
 		SET_VALUE(columns, percpu_refill, i, (uint8_t)refill);
@@ -84,7 +77,6 @@ void write_pcpu_drain(struct events *e, const struct moment *now, int64_t pfn, i
 
 	if (!columns)
 		return;
-	SET_VALUE(columns, page_order, i, (uint8_t)order);
 	SET_VALUE(columns, migratetype, i, (uint8_t)migratetype);
 }
 
@@ -94,9 +86,6 @@ void write_extfrag(struct events *e, const struct moment *now, const struct extf
 	struct event_columns *columns =
 		event_row(e, now, EVENT_KIND_ALLOC_EXTFRAG, extfrag->pfn, extfrag->alloc_order, &i);
 
-	if (!columns)
-		return;
-	SET_VALUE(columns, page_order, i, (uint8_t)extfrag->alloc_order);
 	SET_VALUE(columns, migratetype, i, (uint8_t)extfrag->alloc_migratetype);
 	SET_VALUE(columns, fallback_order, i, (uint8_t)extfrag->fallback_order);
 	SET_VALUE(columns, fallback_migratetype, i, (uint8_t)extfrag->fallback_migratetype);

@@ -17,6 +17,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Whether the policy `fallback` takes a feature from the other row, and when it acts. */
+enum fallback_part { FALLBACK_APART, FALLBACK_OF_REQUEST, FALLBACK_OF_FREE };
+
 /* A feature in words, for `pagetape kernels`. */
 struct feature {
 	const char *name;
@@ -27,6 +30,7 @@ struct feature {
 	 * it differ through the memory that is freed, not only in where pages lie.
 	 */
 	bool reclaim;
+	uint8_t fallback;             /* enum fallback_part */
 	const char *const *words;     /* by value, ends with NULL; none for a number */
 	const char *const *constants; /* the names of the values, as in kernel_rows.h */
 };

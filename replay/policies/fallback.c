@@ -16,29 +16,22 @@ struct fallback {
 	bool frees_differ; /* also in rules of frees */
 };
 
-/* Rules that act when pages are freed. */
-static bool free_rules_differ(const struct kernel *row, const struct kernel *other)
-{
-	return row->merge != other->merge || row->drained_type != other->drained_type ||
-	       row->free_by_block != other->free_by_block;
-}
-
 static void take_family(struct policy *self, struct kernel *row)
 {
 	struct fallback *fallback = self->state;
-	const struct kernel *other = &kernels[fallback->kernel], before = *row;
+	const struct kernel *other = &kernels[fallback->kernel];
 
-	row->fallback = other->fallback;
-	row->fallback_claims_unmovable = other->fallback_claims_unmovable;
-	row->retype_whole_chunk = other->retype_whole_chunk;
-	row->merge = other->merge;
-	row->move_block_to_tail = other->move_block_to_tail;
-	row->drained_type = other->drained_type;
-	row->free_by_block = other->free_by_block;
-	row->highatomic_whole_chunk = other->highatomic_whole_chunk;
-	row->boost_trigger = other->boost_trigger;
-	fallback->differs = !kernel_rules_same(&before, row);
-	fallback->frees_differ = free_rules_differ(&before, row);
+	fallback->differs = fallback->frees_differ = false;
+	for (const struct feature *f = features; f->name; f++) {
+		uint8_t *own = (uint8_t *)row + f->offset;
+		const uint8_t *taken = (const uint8_t *)other + f->offset;
+
+		if (f->fallback == FALLBACK_APART || *own == *taken)
+			continue;
+		*own = *taken;
+		fallback->differs = true;
+		fallback->frees_differ |= f->fallback == FALLBACK_OF_FREE;
+	}
 }
 
 /* The family also decides which fallbacks boost the watermarks. */

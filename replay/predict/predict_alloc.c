@@ -75,7 +75,7 @@ static void emit_there(struct validate *v, const struct window_event *alloc, con
 	struct window_event there = *alloc;
 
 	there.cpu = pcp->cpu;
-	emit_early(&v->score, &there);
+	emit_early_alloc(&v->score, &there);
 }
 
 /*

@@ -162,7 +162,7 @@ static void predict_pcp_refill(struct validate *v, struct burst *burst, struct p
 		take_bulk(v, burst, pcp, rq, size);
 		return;
 	}
-	emit_early(&v->score, alloc);
+	emit_early_alloc(&v->score, alloc);
 	pcp_remove(v->m, pcp, alloc->frame);
 	v->m->frames[alloc->frame].state = FRAME_USED;
 	v->m->frames[alloc->frame].list = 0;

@@ -527,8 +527,3 @@ const struct end_state_diff *validate_end_state_diff(const struct validate *v)
 {
 	return &v->score.end_state_diff;
 }
-
-struct model *validate_model(struct validate *v)
-{
-	return v->run.load.model;
-}

@@ -76,6 +76,3 @@ struct batch *validate_read(struct validate *v);
 const struct validate_totals *validate_totals(const struct validate *v);
 const struct divergence *validate_divergence(const struct validate *v);
 const struct end_state_diff *validate_end_state_diff(const struct validate *v);
-
-/* The model: for tests. */
-struct model *validate_model(struct validate *v);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emit_rows.h"
 
-/* Begin a row with the columns that both tables have; leaves the function without memory. */
+/* Begin a row with the columns that both tables have. */
 #define BEGIN_ROW(output)                                                                          \
 	const struct moment *now = &rows->model->now;                                              \
 	size_t i = output_row(output, &columns);                                                   \
-	if (!columns)                                                                              \
-		return;                                                                            \
 	columns->ts[i] = now->ts + row->after_ns;                                                  \
 	columns->cpu[i] = now->cpu;                                                                \
 	columns->pid[i] = now->pid;                                                                \

@@ -38,8 +38,6 @@ static void write_free_count(const struct model *m, const struct zone *zone, str
 		size_t i = output_row(output, &columns);
 		uint64_t nr = 0;
 
-		if (!columns)
-			return;
 		for (int type = 0; type < NR_MIGRATETYPE; type++)
 			nr += zone->nr_free[order][type];
 		columns->ts[i] = ts;
@@ -109,8 +107,6 @@ static void write_zone_mix(const struct model *m, const struct pageblock *blocks
 	struct mix mix = {0};
 	size_t i = output_row(output, &columns);
 
-	if (!columns)
-		return;
 	for (uint32_t start = block_start(m, zone->start); start < zone->end;
 	     start += 1u << m->pageblock_order) {
 		const struct pageblock *block = &blocks[start >> m->pageblock_order];
@@ -162,8 +158,6 @@ static void write_reserve(const struct model *m, const struct zone *zone, struct
 	struct reserve reserve = {0};
 	size_t i = output_row(output, &columns);
 
-	if (!columns)
-		return;
 	for (uint32_t start = block_start(m, zone->start); start < zone->end;
 	     start += 1u << m->pageblock_order)
 		if (frame_block(m, start)->migratetype == MIGRATETYPE_RESERVE)

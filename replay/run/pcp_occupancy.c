@@ -43,8 +43,6 @@ static void write_occupancy(const struct pcp_occupancies *l, const struct model 
 	struct pcp_occupancy_columns *columns;
 	size_t i = output_row(output, &columns);
 
-	if (!columns)
-		return;
 	columns->ts[i] = l->begin;
 	columns->duration_ns[i] = l->last - l->begin;
 	columns->cpu[i] = pcp->cpu;

@@ -33,8 +33,6 @@ void accuracy_miss(struct accuracy *s, const struct miss *miss)
 	if (s->misses++ >= MISS_ROWS)
 		return;
 	i = output_row(s->miss, &columns);
-	if (!columns)
-		return;
 	columns->at[i] = miss->event->at;
 	columns->ts[i] = miss->event->ts;
 	columns->cpu[i] = miss->event->cpu;
@@ -65,8 +63,6 @@ static void write_exactness(struct accuracy *s, const struct zone *zone, int dec
 	struct exactness_columns *columns;
 	size_t i = output_row(s->exactness, &columns);
 
-	if (!columns)
-		return;
 	columns->ts[i] = s->interval_end - s->interval_ns;
 	columns->node[i] = zone->node;
 	columns->zone[i] = zone->type;
@@ -82,8 +78,6 @@ static void write_repair(struct accuracy *s, const struct zone *zone, int cause,
 	struct repair_columns *columns;
 	size_t i = output_row(s->repair, &columns);
 
-	if (!columns)
-		return;
 	columns->ts[i] = s->interval_end - s->interval_ns;
 	columns->node[i] = zone->node;
 	columns->zone[i] = zone->type;

@@ -257,7 +257,7 @@ void emit_cut(struct score *s, frame_nr first, int behind)
 		      NULL);
 }
 
-void emit_early(struct score *s, const struct window_event *alloc)
+void emit_early_alloc(struct score *s, const struct window_event *alloc)
 {
 	emit_inferred(s, (struct inferred){0}, alloc);
 }

@@ -125,8 +125,6 @@ void recorded_use_write(const struct recorded_use *use, struct output *output, u
 	if (!use->allocs)
 		return;
 	row = output_row(output, &columns);
-	if (!columns)
-		return;
 	columns->ts[row] = ts;
 	columns->lower_zone[row] = use->lower_zone;
 	columns->remote_node[row] = use->remote_node;

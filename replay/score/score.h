@@ -160,7 +160,7 @@ void emit_inferred(struct score *s, struct inferred row, const struct window_eve
 /* The same for the node that an alloc asked first, if it was not the CPU's node. */
 void emit_asked_node(struct score *s, const struct window_event *alloc);
 /* Play an alloc before the current event; its own event follows later. */
-void emit_early(struct score *s, const struct window_event *alloc);
+void emit_early_alloc(struct score *s, const struct window_event *alloc);
 /* The same past the PCP, before row `at`; 0: the current row. */
 void emit_direct(struct score *s, const struct window_event *alloc, uint64_t at);
 /*

@@ -11,8 +11,6 @@ void anomalies_add(const struct anomalies *a, const struct anomaly *anomaly)
 	if (a->nr[anomaly->kind]++ >= MOST_ROWS)
 		return;
 	i = output_row(a->output, &columns);
-	if (!columns)
-		return;
 	columns->at[i] = anomaly->at;
 	columns->ts[i] = anomaly->moment->ts;
 	columns->cpu[i] = anomaly->moment->cpu;

@@ -39,8 +39,6 @@ void huge_requests_write(const struct huge_requests *h, struct output *out)
 		if (!h->of[order].asked)
 			continue;
 		i = output_row(out, &columns);
-		if (!columns)
-			return;
 		columns->page_order[i] = (uint8_t)order;
 		columns->asked[i] = h->of[order].asked;
 		columns->got[i] = h->of[order].got;

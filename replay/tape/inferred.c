@@ -31,8 +31,6 @@ void inferred_write(struct output *o, const struct model *m, const struct inferr
 	struct inferred_columns *columns;
 	size_t i = output_row(o, &columns);
 
-	if (!columns)
-		return;
 	columns->at[i] = row->at;
 	columns->ts[i] = row->ts;
 	columns->cpu[i] = row->cpu;

@@ -143,8 +143,6 @@ void node_preference_write(const struct node_preference *p, struct output *o)
 		if (!count->requests)
 			continue;
 		i = output_row(o, &columns);
-		if (!columns)
-			return;
 		columns->pid[i] = pid;
 		columns->requests[i] = count->requests;
 		columns->remote[i] = count->remote;

@@ -383,21 +383,11 @@ void snapshot_complete(struct model *m)
 
 #define SET(column, value) SET_VALUE(columns, column, i, value)
 
-/* Fill in the first columns of every snapshot table; leaves the calling loop without memory. */
-#define BEGIN_ROW(output, at)                                                                      \
-	size_t i = output_row(output, &columns);                                                   \
-	if (!columns)                                                                              \
-		return;                                                                            \
-	columns->snapshot[i] = 1;                                                                  \
-	columns->ts[i] = (at);
-
 static void write_zone(const struct zone *zone, struct output *output, uint64_t ts)
 {
 	struct zone_columns *columns;
-	BEGIN_ROW(output, ts)
+	BEGIN_SNAPSHOT_ROW(output, 1, ts, zone)
 
-	columns->node[i] = zone->node;
-	columns->zone[i] = zone->type;
 	columns->start_pfn[i] = zone->base_pfn + (zone->start - zone->base);
 	columns->spanned[i] = zone->end - zone->start;
 	columns->present[i] = zone->present;
@@ -430,11 +420,9 @@ static void write_pcp(const struct model *m, const struct pcp *pcp, struct outpu
 {
 	const struct zone *zone = &m->zones[pcp->zone];
 	struct pcp_columns *columns;
-	BEGIN_ROW(output, ts)
+	BEGIN_SNAPSHOT_ROW(output, 1, ts, zone)
 
 	columns->cpu[i] = pcp->cpu;
-	columns->node[i] = zone->node;
-	columns->zone[i] = zone->type;
 	columns->count[i] = (uint32_t)pcp->count;
 	columns->high[i] = (uint32_t)pcp->high;
 	columns->batch[i] = (uint32_t)pcp->batch;
@@ -466,11 +454,9 @@ static void write_pcp_pages(const struct model *m, const struct pcp *pcp, struct
 		pcp_list_of(m, list, &order, &type);
 		for (uint32_t f = m->frames[head].next; f != head; f = m->frames[f].next) {
 			struct pcp_page_columns *columns;
-			BEGIN_ROW(output, ts)
+			BEGIN_SNAPSHOT_ROW(output, 1, ts, zone)
 
 			columns->cpu[i] = pcp->cpu;
-			columns->node[i] = zone->node;
-			columns->zone[i] = zone->type;
 			columns->migratetype[i] = (uint8_t)type;
 			columns->page_order[i] = m->frames[f].order;
 			columns->pfn[i] = frame_pfn(m, f);
@@ -485,10 +471,8 @@ static void write_free_list(const struct model *m, const struct zone *zone, int 
 
 	if (zone->nr_free[order][type] || type <= MIGRATETYPE_HIGHATOMIC) {
 		struct free_area_columns *columns;
-		BEGIN_ROW(outputs[END_FREE_AREA], ts)
+		BEGIN_SNAPSHOT_ROW(outputs[END_FREE_AREA], 1, ts, zone)
 
-		columns->node[i] = zone->node;
-		columns->zone[i] = zone->type;
 		SET(migratetype, (uint8_t)type);
 		columns->page_order[i] = (uint8_t)order;
 		columns->nr_free[i] = zone->nr_free[order][type];
@@ -498,10 +482,8 @@ static void write_free_list(const struct model *m, const struct zone *zone, int 
 		return;
 	for (uint32_t f = m->frames[list].next; f != list; f = m->frames[f].next) {
 		struct free_block_columns *columns;
-		BEGIN_ROW(outputs[END_FREE_BLOCK], ts)
+		BEGIN_SNAPSHOT_ROW(outputs[END_FREE_BLOCK], 1, ts, zone)
 
-		columns->node[i] = zone->node;
-		columns->zone[i] = zone->type;
 		columns->migratetype[i] = (uint8_t)type;
 		columns->page_order[i] = (uint8_t)order;
 		columns->pfn[i] = frame_pfn(m, f);
@@ -522,10 +504,8 @@ static void write_pageblocks(const struct model *m, const struct zone *zone, str
 		nr_blocks[block->migratetype]++;
 		if (!output)
 			continue;
-		BEGIN_ROW(output, ts)
+		BEGIN_SNAPSHOT_ROW(output, 1, ts, zone)
 
-		columns->node[i] = zone->node;
-		columns->zone[i] = zone->type;
 		columns->pfn[i] = zone->base_pfn + (start - zone->base);
 		columns->migratetype[i] = block->migratetype;
 		columns->guessed[i] = false;
@@ -539,10 +519,8 @@ static void write_block_count(const struct zone *zone, int type, uint64_t nr, st
 			      uint64_t ts)
 {
 	struct block_count_columns *columns;
-	BEGIN_ROW(output, ts)
+	BEGIN_SNAPSHOT_ROW(output, 1, ts, zone)
 
-	columns->node[i] = zone->node;
-	columns->zone[i] = zone->type;
 	columns->migratetype[i] = (uint8_t)type;
 	columns->nr_blocks[i] = nr;
 }

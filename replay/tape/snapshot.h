@@ -48,3 +48,14 @@ extern const struct table *const end_tables[NR_END];
 
 /* Write the model's state as snapshot 1, read at `ts`. The last tables may be NULL: not written. */
 void snapshot_write(const struct model *m, struct output *const outputs[NR_END], uint64_t ts);
+
+/*
+ * Begin a row of a snapshot table: row `i` of `columns`, with the columns that all these tables
+ * have. `of` is the zone.
+ */
+#define BEGIN_SNAPSHOT_ROW(output, number, at, of)                                                 \
+	size_t i = output_row(output, &columns);                                                   \
+	columns->snapshot[i] = (number);                                                           \
+	columns->ts[i] = (at);                                                                     \
+	columns->node[i] = (of)->node;                                                             \
+	columns->zone[i] = (of)->type;

@@ -94,13 +94,18 @@ def events(tape: Tape) -> Iterator[pa.RecordBatch]:
 
 
 def start_tables(tape: Tape, *others: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The tables to load: the snapshot at the start, then the rows of `others`.
+    """The tables to load: the snapshot at the start, then the rows of `others`."""
+    for name in SNAPSHOT:
+        yield from ((name, batch) for batch in snapshot_rows(tape, name, 0))
+    yield from whole_tables(tape, *others)
+
+
+def whole_tables(tape: Tape, *names: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of these tables, from the start to the end.
 
     `new_limit` is not on the tape, but made from it. Of `reclaim` only the rows that are played.
     """
-    for name in SNAPSHOT:
-        yield from ((name, batch) for batch in snapshot_rows(tape, name, 0))
-    for name in others:
+    for name in names:
         yield from ((name, batch) for batch in _rows(tape, name))
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from pagetape import _replay, answer
-from pagetape.replaying import kernels, recorded_reclaim, replay_span
+from pagetape.replaying import kernels, replay_span
 from pagetape.replaying.engine_run import (
     EngineRun,
     Tables,
@@ -30,6 +30,7 @@ from pagetape.replaying.engine_run import (
     naming,
     preview_batches,
     start_tables,
+    whole_tables,
 )
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
@@ -112,7 +113,7 @@ def _from_end(tape: Tape) -> Tables:
             first = pa.array([0] * batch.num_rows, field.type)
             yield name, batch.set_column(place, field, first)
     # Without rows of compaction: the end does not show which free pages of the start it took.
-    yield from (("reclaim", batch) for batch in recorded_reclaim.batches(tape))
+    yield from whole_tables(tape, "reclaim")
 
 
 def _build(tape: Tape, row: str) -> Start:

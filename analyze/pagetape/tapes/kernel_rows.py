@@ -70,6 +70,7 @@ class Feature:
     values: list[dict[str, str]] = field(default_factory=list)
     type: str = "yes or no"
     reclaim: bool = False
+    fallback: str = ""
 
     @property
     def first(self) -> str | int | bool:

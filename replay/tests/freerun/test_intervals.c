@@ -5,8 +5,6 @@
 #include "check.h"
 #include "free_run.h"
 
-#include "freerun/replay_internal.h"
-
 TEST(an_idle_pcp_decays_with_the_ticks)
 {
 	const struct totals *totals;

@@ -7,7 +7,6 @@
 #include "short_tape.h"
 
 #include "explain/explain_validate.h"
-#include "predict/predict.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,8 +6,6 @@
 #include "check.h"
 #include "free_run.h"
 
-#include "freerun/replay_internal.h"
-
 #include <errno.h>
 
 struct limit {

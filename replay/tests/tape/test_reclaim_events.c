@@ -5,7 +5,6 @@
  */
 #include "check.h"
 #include "free_run.h"
-#include "freerun/replay_internal.h"
 #include "model/vmstat_diff.h"
 #include "model/zone.h"
 
