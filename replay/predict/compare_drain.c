@@ -31,21 +31,6 @@ static bool is_there_later(const struct window_event *next)
 }
 
 /*
- * Remove an entry that has left a PCP, and the entries right above it, up to `victim`, that the
- * drain did not find either: they left first.
- */
-static void take_series(struct validate *v, const struct window_event *event, frame_nr entry)
-{
-	const struct model *m = v->m;
-	frame_nr top = entry, above;
-
-	while ((above = m->frames[top].prev) < m->nr_frames && above != event->frame &&
-	       !is_there_later(window_find_frame(&v->window, event, above)))
-		top = above;
-	take_down_to(v, top, entry);
-}
-
-/*
  * Whether an entry is the only one of a list, which a drain that empties one list after the other
  * passed over: then it is not there. Its task took it, or was preempted before it put it there.
  */
@@ -107,7 +92,7 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, frame_nr 
 			if (is_there_later(next) && is_taken_late(m, here, victim, next))
 				take_late(v, next, drain->pcp);
 			else
-				take_series(v, event, victim);
+				take_down_to(v, victim, victim);
 			continue;
 		}
 		/* Its turn comes: this drain took another order for a moment. */
@@ -124,7 +109,7 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, frame_nr 
 			list_del(f, victim);
 			list_add_head(f, here, victim);
 		} else {
-			take_series(v, event, victim);
+			take_down_to(v, victim, victim);
 		}
 	}
 }
@@ -287,21 +272,6 @@ static bool moved_on(const struct validate *v, const struct window_event *last)
 	return false;
 }
 
-/*
- * Whether the drain goes on after its latest page: the window ends with that, or an interruption
- * came between two pieces of a decay.
- */
-static bool is_cut_off(const struct validate *v, const struct comparison *c)
-{
-	const struct drain_due *due = c->due;
-
-	if (c->drained >= due->pages || due->whole_pcp)
-		return false;
-	if (!window_next(&v->window, c->last))
-		return v->window.arrived - v->window.done >= WINDOW_AHEAD;
-	return due->all_lists && due->piece < due->pages && resumed_drain(v, c);
-}
-
 /* End of the drain: release its lock, compare its size. */
 static void end_comparison(struct validate *v, struct comparison *c, struct drained *found)
 {
@@ -317,13 +287,10 @@ static void end_comparison(struct validate *v, struct comparison *c, struct drai
 		found->resumed = resumed_drain(v, c);
 		found->stopped = !found->resumed && moved_on(v, c->last);
 	}
-	if (is_cut_off(v, c))
-		found->cut_off = pages - c->pieces.before - (c->drained - c->pieces.begin);
-	found->cut_part = found->cut_off ? c->pieces.size - (c->drained - c->pieces.begin) : 0;
 	/* The scheduler ended it, not the size of the drain. */
 	if (found->stopped)
 		accuracy_count(&v->score.accuracy, c->zone, DECISION_DRAIN_SIZE, UNKNOWN);
-	else if (!c->due->whole_pcp && !found->resumed && !found->cut_off)
+	else if (!c->due->whole_pcp && !found->resumed)
 		count_size(&v->score, c->first, c->zone,
 			   &(struct size_check){
 				   .decision = DECISION_DRAIN_SIZE,
@@ -351,7 +318,7 @@ struct drained compare_drain(struct validate *v, struct window_event *first, str
 	struct drained found = {0};
 
 	note_drained(&v->score, pcp);
-	next_piece(&c.pieces, due->pages, due->part ? due->part : due->piece, 0);
+	next_piece(&c.pieces, due->pages, due->piece, 0);
 	next_piece(&c.recorded, INT_MAX, due->piece, 0);
 	pcp_drain_begin(&c.model, v->m, pcp, due->whole_pcp ? INT_MAX : due->pages, due->list);
 	c.model.capture = v->capture;

@@ -69,21 +69,10 @@ struct drain_due {
 	int pages, list;
 	int most;       /* pages that it can have, if `pages` is a guess; else 0 */
 	int piece;      /* pages under one hold of the lock; the last entry is drained whole */
-	int part;       /* pages of the first piece, if it has begun already; else 0 */
 	bool whole_pcp; /* drain of a whole PCP: its time is recorded, its size not predicted */
 	bool all_lists; /* it begins with the first list, and empties each before the next */
 	bool resumes;   /* between pieces, interrupts and other tasks may run on its CPU */
 	uint64_t until; /* row of `event` */
-};
-
-/* A decay that goes on after the window, or not: wanted pages of `due` are 0. */
-struct cut_decay {
-	uint64_t at; /* row of `event` after its tick */
-	int32_t pid;
-	struct pcp *pcp;
-	int count;            /* pages of the PCP before it */
-	int drained;          /* recorded pages so far */
-	struct drain_due due; /* its rest */
 };
 
 /* The latest page of a CPU's refill where PCP lists are the boundary: mode_of(). */
@@ -93,14 +82,6 @@ struct boundary_refill {
 	uint16_t zone;
 	uint8_t order, migratetype;
 };
-
-/* Pageblocks that a burst claims; the model claims them at the burst's first row. */
-struct early_claim {
-	uint64_t at; /* row of the claim */
-	uint32_t start, end;
-	uint8_t was; /* migratetype */
-};
-enum { CLAIMS_MAX = 8 };
 
 struct validate {
 	struct validate_config config;
@@ -112,9 +93,8 @@ struct validate {
 
 	uint64_t last_ts; /* of `event` fed */
 	struct failed_requests failed;
-	struct asked_drain *asked;    /* [cpu] */
-	struct asked_drain *rests;    /* [cpu] pieces after an interruption of such a drain */
-	struct cut_decay *cut_decays; /* [cpu] */
+	struct asked_drain *asked; /* [cpu] */
+	struct asked_drain *rests; /* [cpu] pieces after an interruption of such a drain */
 	struct boundary_refill *boundary_refills; /* [cpu] */
 	struct window_event *direct_frees;        /* [cpu] its latest free past the PCP */
 	/* [pcp] its high without the effect of below_high and reclaim_active, which are guesses
@@ -126,9 +106,6 @@ struct validate {
 	struct refusals *refusals; /* [zone] */
 	bool *typed;               /* [pageblock] its guessed type was shown by an event */
 	bool searched_long;        /* that a search was cut short is reported */
-
-	struct early_claim claims[CLAIMS_MAX]; /* the latest */
-	int next_claim;
 
 	struct window_event announced; /* alloc_extfrag of a capture that the model has not reached;
 					  frame NO_FRAME: none */
@@ -269,8 +246,6 @@ int follow_decay(struct validate *v, struct pcp *pcp, const struct stamp *s, uin
  * request, which nodes are at their limit of dirty pages.
  */
 void predict_list_order(struct validate *v, const struct request *rq, struct zone *served);
-/* Whether a request need not go below the low watermark. */
-bool any_above_low(const struct model *m, const struct request *rq);
 /*
  * Whether the request was served before its late event: the zone is now below its low watermark,
  * and another allowed zone is above its own.
@@ -303,8 +278,6 @@ struct drained {
 	/* The task went to another CPU before these: it does not drain them (6.19). */
 	bool stopped;
 	bool all; /* the PCP is empty */
-	/* The window ends before the drain: wanted pages of the rest, and of its first piece. */
-	int cut_off, cut_part;
 };
 
 /* Compare the events of one drain, up to row `until`, with the model's drain. */
@@ -338,10 +311,6 @@ void tune_overflow(struct validate *v, struct pcp *pcp, const struct freed *free
 		   const struct drained *drained);
 /* Write that a free drained only `pages`, because its task left the CPU between two pieces. */
 void tune_stopped(struct validate *v, const struct pcp *pcp, const struct freed *free, int pages);
-/*
- * Explain a decay before row `at` that began with `count` pages and drained only `drained` of them.
- */
-void tune_decay(struct validate *v, uint64_t at, struct pcp *pcp, int count, int drained);
 /* Explain a drain without a cause on the tape that has the size of a vmstat tick's drain. */
 void tune_inferred_tick(struct validate *v, struct pcp *pcp, const struct pcp *before, int pages);
 /* `high` of a PCP is certain: below_high and reclaim_active had the right effect on it so far. */

@@ -76,36 +76,6 @@ static void predict_overflow(struct validate *v, struct window_event *first, str
 	pcp_committed(v->m, &v->m->zones[pcp->zone]);
 }
 
-/* Note the rest of a decay that goes on after the window, or tune one that ended. */
-static void decayed(struct validate *v, struct cut_decay *cut, const struct drained *drained)
-{
-	cut->drained += drained->pages;
-	cut->due.pages = drained->cut_off;
-	cut->due.part = drained->cut_part;
-	if (!drained->cut_off && drained->pages < drained->due && !drained->all)
-		tune_decay(v, cut->at, cut->pcp, cut->count, cut->drained);
-}
-
-/* Whether a drain goes on with the decay that the window cut off. */
-static bool is_rest_of_decay(const struct validate *v, const struct window_event *first,
-			     const struct pcp *pcp)
-{
-	const struct cut_decay *cut = &v->cut_decays[first->cpu];
-
-	return cut->due.pages && cut->pcp == pcp && cut->pid == first->pid &&
-	       first->at < cut->due.until;
-}
-
-static void predict_rest_of_decay(struct validate *v, struct window_event *first)
-{
-	struct cut_decay *cut = &v->cut_decays[first->cpu];
-	struct drained drained = compare_drain(v, first, cut->pcp, &cut->due);
-
-	if (drained.pages > drained.due)
-		emit_drain(v, cut->pcp, first, drained.pages - drained.due);
-	decayed(v, cut, &drained);
-}
-
 void predict_drain(struct validate *v, struct window_event *first)
 {
 	struct model *m = v->m;
@@ -135,10 +105,6 @@ void predict_drain(struct validate *v, struct window_event *first)
 	}
 	if (f->state == FRAME_PCP)
 		pcp = &m->pcps[f->list];
-	if (is_rest_of_decay(v, first, pcp)) {
-		predict_rest_of_decay(v, first);
-		return;
-	}
 	accuracy_repair(&v->score.accuracy, zone, REPAIR_CAUSE_DRAINED_ELSEWHERE, 1);
 	due.whole_pcp = due.all_lists = true;
 	if (m->kernel->drain_all_pieces)
@@ -206,28 +172,15 @@ static void predict_decay(struct validate *v, const struct reclaim_event *reclai
 		v->run.load.stamps.nr ? worker_drain(v, reclaim_event, pcp, until) : NULL;
 	const struct stamp *stamp =
 		first ? stamp_before(v, &m->zones[pcp->zone], NULL, first, STAMP_KIND_DRAIN) : NULL;
-	struct cut_decay cut = {
-		.at = reclaim_event->at,
-		.pid = reclaim_event->pid,
-		.pcp = pcp,
-		.count = pcp->count - pages_gone(v, pcp),
-		.due =
-			{
-				.pages = stamp ? follow_decay(v, pcp, stamp, reclaim_event->at)
-					       : decay(v, pcp),
-				.piece = m->kernel->decay == DECAY_PIECES ? pcp->batch : INT_MAX,
-				.all_lists = true,
-				.until = until,
-			},
+	struct drain_due due = {
+		.pages = stamp ? follow_decay(v, pcp, stamp, reclaim_event->at) : decay(v, pcp),
+		.piece = m->kernel->decay == DECAY_PIECES ? pcp->batch : INT_MAX,
+		.all_lists = true,
+		.until = until,
 	};
-	struct drained drained;
 
-	if (!cut.due.pages)
-		return;
-	drained = predict_worker_drain(v, reclaim_event, pcp, &cut.due);
-	decayed(v, &cut, &drained);
-	if (drained.cut_off)
-		v->cut_decays[reclaim_event->where] = cut;
+	if (due.pages)
+		predict_worker_drain(v, reclaim_event, pcp, &due);
 }
 
 /*
@@ -257,7 +210,6 @@ void predict_tick(struct validate *v, const struct reclaim_event *reclaim_event)
 	uint64_t until =
 		reclaim_events_next_tick(&v->run.load.reclaim_events, reclaim_event->where);
 
-	v->cut_decays[reclaim_event->where].due.pages = 0;
 	for (int z = 0; z < m->nr_zones; z++) {
 		struct zone *zone = &m->zones[z];
 		struct pcp *pcp = zone_pcp(m, zone, reclaim_event->where);

@@ -150,34 +150,16 @@ static void predict_no_drain(struct validate *v, const struct window_event *even
 	tune_overflow(v, pcp, free, &(struct drained){0});
 }
 
-/*
- * The migratetype of a freed page's pageblock; before the claim, if a burst is about to claim it.
- */
-static uint8_t type_at(const struct validate *v, const struct window_event *event)
-{
-	for (int i = 0; i < CLAIMS_MAX; i++) {
-		const struct early_claim *c = &v->claims[i];
-
-		if (event->at < c->at && event->frame >= c->start && event->frame < c->end)
-			return c->was;
-	}
-	return frame_block(v->m, event->frame)->migratetype;
-}
-
-/* pcp_commit of the page, whose pageblock has that type at that row. */
+/* pcp_commit of the page. */
 static int commit(struct validate *v, const struct window_event *event, struct zone *zone,
-		  uint8_t type, int *list)
+		  int *list)
 {
-	struct pageblock *block = frame_block(v->m, event->frame);
 	struct pcp *pcp = zone_pcp(v->m, zone, event->cpu);
-	uint8_t now = block->migratetype;
 	int gone = pages_gone(v, pcp), pages;
 
-	block->migratetype = type;
 	pcp->count -= gone;
 	pages = pcp_commit(v->m, zone, event->frame, event->order, list);
 	pcp->count += gone;
-	block->migratetype = now;
 	return pages;
 }
 
@@ -192,7 +174,7 @@ static struct window_event *join_list(struct validate *v, const struct window_ev
 	struct model *m = v->m;
 	struct zone *zone = frame_zone(m, event->frame);
 	struct pcp *pcp = zone_pcp(m, zone, event->cpu);
-	uint8_t type = type_at(v, event);
+	uint8_t type = frame_block(m, event->frame)->migratetype;
 	const struct stamp *stamp = NULL;
 	int pages = 0;
 
@@ -204,7 +186,7 @@ static struct window_event *join_list(struct validate *v, const struct window_ev
 		pages = follow_free(v, pcp, stamp, event->order, at);
 	asked->free = (struct freed){at,         pcp->high,   pcp->free_count, pcp->free_factor,
 				     pcp->flags, event->order};
-	asked->pages = commit(v, event, zone, type, &asked->list);
+	asked->pages = commit(v, event, zone, &asked->list);
 	if (stamp)
 		asked->pages = pages;
 	if (drain && (is_drained_elsewhere(v, event, drain, pcp, asked->list) ||

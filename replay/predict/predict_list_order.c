@@ -30,7 +30,7 @@ static void learn_dirty(struct validate *v, const struct zone *zone, bool dirty)
 		      NULL);
 }
 
-bool any_above_low(const struct model *m, const struct request *rq)
+static bool any_above_low(const struct model *m, const struct request *rq)
 {
 	const struct zonelist *list = zonelist_of(m, rq);
 

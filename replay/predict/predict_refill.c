@@ -5,7 +5,6 @@
 #include "model/buddy.h"
 #include "model/vmstat_diff.h"
 #include "model/scan_effects.h"
-#include "model/slow_path.h"
 #include "model/zone.h"
 
 /* A page for one request, past the PCP; `alloc` is its event if that is soon, or NULL. */
@@ -67,22 +66,6 @@ static void read_burst(const struct validate *v, struct window_event *first, str
 	}
 }
 
-/* Until the row of a claim, pages freed by other CPUs have the old type of its pageblocks. */
-static void note_claim(struct validate *v, const struct pick *pick)
-{
-	const struct window_event *s = pick->extfrag;
-	uint32_t start, pages;
-
-	if (!s || !s->owner)
-		return;
-	start = block_start(v->m, s->frame);
-	pages = 1u << (s->fallback_order > v->m->pageblock_order ? s->fallback_order
-								 : v->m->pageblock_order);
-	v->claims[v->next_claim] =
-		(struct early_claim){s->at, start, start + pages, s->fallback_migratetype};
-	v->next_claim = (v->next_claim + 1) % CLAIMS_MAX;
-}
-
 /* Up to `size` pages of the burst go onto the list. */
 static void take_refill(struct validate *v, struct burst *burst, struct pcp *pcp,
 			struct request *rq, int size)
@@ -98,7 +81,6 @@ static void take_refill(struct validate *v, struct burst *burst, struct pcp *pcp
 		take_pick(v, burst->zone, rq, &mode, &pick);
 		vmstat_diff_taken(v->m, burst->zone, frame_block(v->m, pick.frame)->migratetype,
 				  rq->order);
-		note_claim(v, &pick);
 		/* The record may take a page twice, as rows of other kernels read it. */
 		if (last != NO_FRAME && v->m->frames[last].state != FRAME_PCP)
 			last = NO_FRAME;
@@ -167,32 +149,6 @@ static void predict_pcp_refill(struct validate *v, struct burst *burst, struct p
 	v->m->frames[alloc->frame].state = FRAME_USED;
 	v->m->frames[alloc->frame].list = 0;
 	alloc->taken = alloc->exact = true;
-}
-
-/*
- * A request with the right to the HIGHATOMIC reserve goes from its empty PCP list to the buddy
- * without a refill, where the row says so. Returns whether this is one.
- */
-static bool predict_past_pcp(struct validate *v, const struct burst *burst, struct request *rq,
-			     const struct window_event *alloc)
-{
-	struct model *m = v->m;
-	struct pcp *pcp = zone_pcp(m, burst->zone, alloc->cpu);
-	struct request asked = *rq;
-
-	if (!rule_is_on(RULE_past_pcp))
-		return false;
-	asked.migratetype = alloc->migratetype;
-	asked.flags = slow_path_rights(m, rq);
-	if (!pcp_allowed(m, rq->order) || asked.migratetype > MIGRATETYPE_RECLAIMABLE ||
-	    pcp_refills(m, &asked) || pcp_first(m, pcp, &asked) != NO_FRAME ||
-	    (!m->kernel->highatomic_first && any_above_low(m, &asked)))
-		return false;
-	pcp->free_count >>= 1;
-	pcp_refill_size(m, burst->zone, pcp, rq->order);
-	take_direct(v, burst->zone, rq, &burst->first, NULL);
-	v->whereabouts.pushed[burst->first.frame] = 0;
-	return true;
 }
 
 /*
@@ -265,8 +221,6 @@ void predict_refill(struct validate *v, struct window_event *first)
 	rq.migratetype = (uint8_t)asked_type(&burst.first);
 	predict_list_order(v, &rq, burst.zone);
 	rq.flags = zone_scan_effects(m, &rq, burst.zone, burst.mixes);
-	if (burst.nr == 1 && alloc && predict_past_pcp(v, &burst, &rq, alloc))
-		return;
 	if (!pcp_allowed(m, rq.order) || rq.migratetype > MIGRATETYPE_RECLAIMABLE) {
 		take_direct(v, burst.zone, &rq, &burst.first, alloc);
 		return;
@@ -283,7 +237,6 @@ void predict_refill(struct validate *v, struct window_event *first)
 	if (burst.nr == 1 && pcp->batch > 1 && m->kernel->pcp_miss_to_buddy &&
 	    ((entry != list && !burst.stamp) ||
 	     pcp_lock_taken(&v->whereabouts, first, burst.zone) ||
-	     pcp_lock_remote_ended(&v->whereabouts, first, burst.zone) ||
 	     could_take(m, burst.zone, &rq))) {
 		accuracy_repair(&v->score.accuracy, burst.zone, REPAIR_CAUSE_LOCKED_ALLOC,
 				1ull << rq.order);

@@ -42,27 +42,6 @@ void emit_tuning(struct validate *v, const struct pcp *pcp, struct inferred row)
 	emit_inferred(&v->score, row, NULL);
 }
 
-/* `high` limited the refill: find another high that explains its size. */
-static void tune_limit(struct validate *v, const struct zone *zone, struct pcp *pcp,
-		       const struct pcp *before, int order, int size)
-{
-	bool grows = before->high_min != before->high_max && !zone->below_high;
-	struct pcp guess = *before;
-	struct inferred row = {.fields = FIELD_HIGH};
-
-	if (v->m->kernel->pcp_tuning != PCP_AUTO || order)
-		return;
-	guess.high = size + before->count + before->batch;
-	guess.high -= grows ? before->batch << before->alloc_factor : 0;
-	row.high = guess.high;
-	if (guess.high < before->high_min || guess.high > before->high_max ||
-	    pcp_refill_size(v->m, zone, &guess, order) != size)
-		return;
-	emit_tuning(v, pcp, row);
-	pcp->high = guess.high;
-	pcp->alloc_factor = guess.alloc_factor;
-}
-
 void tune_refill(struct validate *v, struct zone *zone, struct pcp *pcp, const struct pcp *before,
 		 const struct pick *pick, int size)
 {
@@ -89,7 +68,6 @@ void tune_refill(struct validate *v, struct zone *zone, struct pcp *pcp, const s
 		}
 	}
 	zone->below_high = below_high;
-	tune_limit(v, zone, pcp, before, pick->order, size);
 }
 
 /* The high of a PCP if only this is known: whether it drained at its count. */
@@ -178,39 +156,6 @@ static bool try_changes(struct validate *v, struct pcp *pcp, const struct freed 
 	return true;
 }
 
-/* Marks of a zone that shrank `high` of its PCPs with each free were not set. */
-static void unshrink_highs(struct validate *v, const struct zone *zone, uint64_t at)
-{
-	for (int cpu = 0; cpu < v->m->nr_cpus; cpu++) {
-		struct pcp *pcp = zone_pcp(v->m, zone, cpu);
-
-		if (pcp->high >= v->highs[pcp->number])
-			continue;
-		pcp->high = v->highs[pcp->number];
-		emit_tuning(v, pcp,
-			    (struct inferred){.at = at, .fields = FIELD_HIGH, .high = pcp->high});
-	}
-}
-
-/* No tuning explains the drain: correct the model as far as the drain shows the error. */
-static struct inferred unexplained(struct validate *v, struct pcp *pcp, const struct freed *free,
-				   const struct drained *drained)
-{
-	struct inferred row = {.at = free->at, .fields = FIELD_PAGES, .pages = drained->pages};
-	int count = pcp->count - pages_gone(v, pcp) + drained->pages;
-
-	if (!drained->pages || pcp->high <= count)
-		return row;
-	if (v->m->kernel->pcp_tuning == PCP_AUTO && count >= pcp->high_min) {
-		pcp->high = row.high = count;
-		row.fields |= FIELD_HIGH;
-	} else {
-		v->m->zones[pcp->zone].reclaim_active = row.reclaim_active = true;
-		row.fields |= FIELD_RECLAIM_ACTIVE;
-	}
-	return row;
-}
-
 void tune_overflow(struct validate *v, struct pcp *pcp, const struct freed *free,
 		   const struct drained *drained)
 {
@@ -225,11 +170,10 @@ void tune_overflow(struct validate *v, struct pcp *pcp, const struct freed *free
 	while (i < nr && !try_changes(v, pcp, free, drained, changes[i], &row))
 		i++;
 	if (i == nr)
-		row = unexplained(v, pcp, free, drained);
+		row = (struct inferred){
+			.at = free->at, .fields = FIELD_PAGES, .pages = drained->pages};
 	if (row.fields)
 		emit_tuning(v, pcp, row);
-	if (!drained->pages && row.fields & (FIELD_BELOW_HIGH | FIELD_RECLAIM_ACTIVE))
-		unshrink_highs(v, &v->m->zones[pcp->zone], free->at);
 }
 
 void tune_stopped(struct validate *v, const struct pcp *pcp, const struct freed *free, int pages)
@@ -238,19 +182,6 @@ void tune_stopped(struct validate *v, const struct pcp *pcp, const struct freed 
 		return;
 	emit_tuning(v, pcp,
 		    (struct inferred){.at = free->at, .fields = FIELD_PAGES, .pages = pages});
-}
-
-void tune_decay(struct validate *v, uint64_t at, struct pcp *pcp, int count, int drained)
-{
-	int lowered = count - drained;
-	int high = high_before_decay(lowered);
-
-	if (!rule_is_on(RULE_tuning))
-		return;
-	if (at < 2 || high > pcp->high_max)
-		return;
-	pcp->high = lowered;
-	emit_tuning(v, pcp, (struct inferred){.at = at - 1, .fields = FIELD_HIGH, .high = high});
 }
 
 void tune_inferred_tick(struct validate *v, struct pcp *pcp, const struct pcp *before, int pages)

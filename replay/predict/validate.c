@@ -70,7 +70,6 @@ static void new_arrays(struct validate *v)
 
 	v->asked = arrays_new(m->arrays, cpus, sizeof(*v->asked));
 	v->rests = arrays_new(m->arrays, cpus, sizeof(*v->rests));
-	v->cut_decays = arrays_new(m->arrays, cpus, sizeof(*v->cut_decays));
 	v->boundary_refills = arrays_new(m->arrays, cpus, sizeof(*v->boundary_refills));
 	v->direct_frees = arrays_new(m->arrays, cpus, sizeof(*v->direct_frees));
 	v->refusals = arrays_new(m->arrays, (size_t)m->nr_zones, sizeof(*v->refusals));

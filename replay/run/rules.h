@@ -27,7 +27,6 @@
 	RULE(move_recorded)  /* 4.20 to 6.8: the recorded chunk is the one moved */                \
 	RULE(claim_recorded) /* 6.10 on: the recorded chunk is the one claimed */                  \
 	RULE(take_bulk)      /* a refill for alloc_pages_bulk */                                   \
-	RULE(past_pcp)       /* requests with the HIGHATOMIC reserve go past the PCP */            \
 	RULE(start_tuning)   /* a start without a snapshot: the tuning of its PCPs */              \
 	RULE(stamps)         /* the state of PCPs and zones that the recorder read */
 

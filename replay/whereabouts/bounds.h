@@ -37,6 +37,5 @@ enum {
 
 /* Times, in ns. */
 #define ATTEMPT_NS 2000ull    /* from a free's event to its try for the PCP's lock */
-#define RELEASE_NS 5000ull    /* from a drain's zone lock to the next holder's event */
 #define LOCK_NS    200000ull  /* from a zone's lock to the release of the PCP's lock */
 #define PAUSE_NS   1000000ull /* a longer pause separates two drains of more than their `most` */

@@ -89,7 +89,6 @@ static enum shown shown_by(const struct whereabouts *where, const struct waiting
 {
 	const struct model *m = where->m;
 	const struct frame *f = &m->frames[s->frame];
-	const struct window_event *next;
 	struct leaving other;
 
 	switch (s->kind) {
@@ -114,57 +113,18 @@ static enum shown shown_by(const struct whereabouts *where, const struct waiting
 			       ? SHOWN_ABSENT
 			       : SHOWN_NOTHING;
 	}
-	case EVENT_KIND_ALLOC_ZONE_LOCKED:
-		/* A refill: the list was empty. */
-		next = window_next(where->window, s);
-		return next && next->kind == s->kind && next->pid == s->pid &&
-				       next->order == s->order &&
-				       next->migratetype == s->migratetype &&
-				       s->migratetype <= MIGRATETYPE_RECLAIMABLE &&
-				       pcp_allowed(m, s->order) &&
-				       frame_zone(m, s->frame) == w->zone &&
-				       pcp_list(m, w->pcp, s->order, s->migratetype) == w->list
-			       ? SHOWN_ABSENT
-			       : SHOWN_NOTHING;
 	}
 	return SHOWN_NOTHING;
-}
-
-/* The same of the other pages that wait to join their lists. `row`: of the first THERE. */
-static enum shown shown_by_waiting(const struct whereabouts *where, const struct waiting_free *w,
-				   uint64_t *row)
-{
-	const struct late_frees *late = &where->late_frees;
-	enum shown all = SHOWN_NOTHING;
-
-	for (int i = 0; i < late->nr; i++) {
-		const struct late_free *other = &late->all[i];
-		struct leaving leaving;
-		enum shown shown;
-
-		if (other->row > w->by || other->free.cpu != w->event->cpu ||
-		    other->free.order != w->event->order ||
-		    list_of_free(where, w->pcp, &other->free) != w->list)
-			continue;
-		leaving = leaving_of(where, NULL, &other->free);
-		shown = compare_leaving(&w->leaving, &leaving, w->by);
-		if (shown == SHOWN_THERE && other->row < *row)
-			*row = other->row;
-		if (shown == SHOWN_ABSENT)
-			all = SHOWN_ABSENT;
-	}
-	return all;
 }
 
 /* The row before which the page joined its list, or 0: at its event. */
 static uint64_t joined_before(struct whereabouts *where, const struct waiting_free *w)
 {
 	const struct window_event *s = w->event;
-	uint64_t there = w->by;
-	bool absent = where->late_frees.nr && shown_by_waiting(where, w, &there) == SHOWN_ABSENT;
+	bool absent = false;
 	int left = RESUME_WITHIN;
 
-	while ((s = window_next(where->window, s)) && s->at < there && left-- &&
+	while ((s = window_next(where->window, s)) && s->at < w->by && left-- &&
 	       may_search(where)) {
 		enum shown shown = shown_by(where, w, s);
 
@@ -172,7 +132,7 @@ static uint64_t joined_before(struct whereabouts *where, const struct waiting_fr
 			return absent ? s->at : 0;
 		absent |= shown == SHOWN_ABSENT;
 	}
-	return absent ? there : 0;
+	return absent ? w->by : 0;
 }
 
 /* The next event of the task of a free, or NULL if it is not in the window. */

@@ -125,30 +125,14 @@ void pcp_lock_remote(struct whereabouts *where, const struct pcp *pcp,
 	where->remotes[pcp->cpu].end = last->ts;
 }
 
-/*
- * The last event before a free tries for the PCP's lock: its own; or, for the first of a batch, the
- * batch's last free. In a batch, only pages that found the lock free have a free_batched.
- */
-static const struct window_event *before_attempt(const struct whereabouts *where,
-						 const struct window_event *free)
-{
-	const struct window_event *last = free, *next;
-
-	while ((next = window_next(where->window, last)) && next->kind == EVENT_KIND_FREE &&
-	       next->batched && next->pid == free->pid)
-		last = next;
-	return next && next->kind == EVENT_KIND_FREE_BATCHED && next->pid == free->pid ? last
-										       : free;
-}
-
 /* Whether another CPU begins to drain the PCP of `free` before it, or the next one, is done. */
 static bool drain_comes(const struct whereabouts *where, const struct window_event *free,
-			const struct window_event *attempt, const struct zone *zone)
+			const struct zone *zone)
 {
 	const struct event_window *window = where->window;
-	const struct window_event *after = window_next(window, attempt);
+	const struct window_event *after = window_next(window, free);
 	const struct pcp *pcp = zone_pcp(where->m, zone, free->cpu);
-	uint64_t until = attempt->ts + ATTEMPT_NS, number = window->done + 1;
+	uint64_t until = free->ts + ATTEMPT_NS, number = window->done + 1;
 
 	if (after && after->ts < until)
 		until = after->ts;
@@ -169,31 +153,18 @@ enum remote_lock pcp_lock_of_free(const struct whereabouts *where, const struct 
 				  const struct zone *zone)
 {
 	const struct remote *remote = &where->remotes[free->cpu];
-	const struct window_event *attempt;
 
 	if (!rule_is_on(RULE_lock_of_others))
 		return REMOTE_NONE;
 	if (free->kind != EVENT_KIND_FREE)
 		return REMOTE_NONE;
-	attempt = before_attempt(where, free);
-	if (remote->zone == zone && attempt->ts < remote->end)
+	if (remote->zone == zone && free->ts < remote->end)
 		return next_event_of_free(where, free) == NEXT_FROM_PCP ? REMOTE_NONE : REMOTE_HELD;
-	if (drain_comes(where, free, attempt, zone) &&
-	    next_event_of_free(where, free) != NEXT_FROM_PCP)
+	if (drain_comes(where, free, zone) && next_event_of_free(where, free) != NEXT_FROM_PCP)
 		return REMOTE_COMES;
 	/* For any holder: a page that leaves the free lists next was on no PCP list. */
 	return where->next_events.bits && next_event_of(&where->next_events,
 							first_row(where, free)) == NEXT_FROM_BUDDY
 		       ? REMOTE_HELD
 		       : REMOTE_NONE;
-}
-
-bool pcp_lock_remote_ended(const struct whereabouts *where, const struct window_event *burst,
-			   const struct zone *zone)
-{
-	const struct remote *remote = &where->remotes[burst->cpu];
-
-	if (!rule_is_on(RULE_lock_of_others))
-		return false;
-	return remote->zone == zone && burst->ts - remote->end < RELEASE_NS;
 }

@@ -56,49 +56,6 @@ TEST(a_drain_of_a_batch_shows_that_few_pages_were_freed_in_a_row)
 	validate_free(v);
 }
 
-TEST(a_decay_that_drains_nothing_shows_a_high_that_was_higher)
-{
-	enum { FREES = 38 };
-	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
-	static struct row events[FREES + 1];
-	struct validate *v;
-
-	for (uint8_t i = 0; i < FREES; i++)
-		events[i] = (struct row)FREE(1, 512u + 2u * i, 0);
-	events[FREES] = (struct row)FREE(0, 1024, 0);
-	/* A high of 40 would fall to 35 and drain 3 of the 38 pages. */
-	v = VALIDATED(chunks, events, .pcp_batch = 1, .pcp_high = 40, .tick_at = FREES);
-	check(validate_model(v)->pcps[1].count == FREES);
-	check(validate_model(v)->pcps[1].high == FREES);
-	validate_free(v);
-}
-
-TEST(a_decay_goes_on_after_the_end_of_the_window)
-{
-	enum { FREES = 38, BETWEEN = 50000 }; /* more than the events of a window */
-	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
-	static struct row events[FREES + BETWEEN + 3];
-	struct row *next = events;
-	struct validate *v;
-
-	for (uint8_t i = 0; i < FREES; i++)
-		*next++ = (struct row)FREE(1, 512u + 2u * i, 0);
-	/* The tick drains 3 of the 38 pages: see above. */
-	*next++ = (struct row)DRAIN(1, 512, 0, MOVABLE, .worker = true);
-	for (int i = 0; i < BETWEEN / 2; i++) {
-		*next++ = (struct row)FREE(0, 1024, 0);
-		*next++ = (struct row)ALLOC(0, 1024, 0, MOVABLE);
-	}
-	*next++ = (struct row)DRAIN(1, 514, 0, MOVABLE, .worker = true);
-	*next++ = (struct row)DRAIN(1, 516, 0, MOVABLE, .worker = true);
-	v = VALIDATED(chunks, events, .pcp_batch = 1, .pcp_high = 40, .tick_at = FREES);
-	check(validate_model(v)->pcps[1].count == FREES - 3);
-	check(all_exact(v, DECISION_DRAIN, 3));
-	check(all_exact(v, DECISION_DRAIN_SIZE, 1));
-	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_DRAINED_ELSEWHERE].nr == 0);
-	validate_free(v);
-}
-
 TEST(a_decay_shows_that_the_lists_before_its_own_are_empty)
 {
 	enum { FREES = 36 };

@@ -84,25 +84,6 @@ TEST(an_alloc_takes_the_page_below_one_that_is_not_there)
 	check(is_late(&found, 512, 1, 0, 4));
 }
 
-TEST(a_list_that_is_refilled_was_empty)
-{
-	struct row events[] = {
-		BY(1, 0, FREE, .pfn = 512),
-		BY(2, 0, ALLOC_ZONE_LOCKED, .pfn = 2048, .run = 4, .step = 1),
-		BY(2, 0, ALLOC, .pfn = 2048),
-		BY(1, 0, FREE, .pfn = 1040, .order = 4),
-		BY(1, 0, ALLOC, .pfn = 512),
-		BY(1, 0, ALLOC, .pfn = 2049),
-	};
-	VALIDATE *v = VALIDATED(chunks, events, .pcp_batch = 4);
-	struct found_rows found = inferred_rows(v);
-
-	check(all_exact(v, DECISION_ALLOC, 3) && all_exact(v, DECISION_REFILL_SIZE, 1));
-	check(found.nr >= 2 && found.rows[0].kind == INFERRED_KIND_UNDONE_FREE);
-	check(found.rows[found.nr - 1].kind == INFERRED_KIND_LATE_FREE &&
-	      found.rows[found.nr - 1].at == 6);
-}
-
 TEST(the_page_overflows_the_pcp_when_its_task_continues)
 {
 	static const struct row events[] = {
