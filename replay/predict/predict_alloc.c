@@ -49,6 +49,26 @@ static bool take_those_before(struct validate *v, struct window_event *event, st
 	return !pending_miss;
 }
 
+/*
+ * Take the page of an alloc whose task was preempted before its event, if entries above the page
+ * show when it left its list. Returns whether they do.
+ */
+static bool take_before_others(struct validate *v, const struct departure *alloc)
+{
+	frame_nr above = staying_above(&v->whereabouts, alloc->frame);
+	uint64_t at;
+
+	if (above == NO_FRAME || !v->whereabouts.pushed[above])
+		return false;
+	at = row_of(&v->whereabouts, v->whereabouts.pushed[above]);
+	if (!may_be_at(alloc, at))
+		return false;
+	take_preempted(v, alloc, at);
+	v->m->frames[alloc->frame].list = 0;
+	accuracy_count(&v->score.accuracy, frame_zone(v->m, alloc->frame), DECISION_ALLOC, EXACT);
+	return true;
+}
+
 /* Play an alloc on the CPU of another PCP. */
 static void emit_there(struct validate *v, const struct window_event *alloc, const struct pcp *pcp)
 {
@@ -103,6 +123,8 @@ static void take_misplaced(struct validate *v, struct window_event *event, struc
 		if (&m->pcps[f->list] == pcp)
 			depth = depth_of(v, list, event->frame);
 	}
+	if (depth < DEPTH_MAX && departure && take_before_others(v, departure))
+		return;
 	if (depth < DEPTH_MAX) {
 		bool late = take_those_before(v, event, pcp, list, &miss);
 

@@ -156,6 +156,25 @@ static bool try_changes(struct validate *v, struct pcp *pcp, const struct freed 
 	return true;
 }
 
+/* No tuning explains the drain: correct the model as far as the drain shows the error. */
+static struct inferred unexplained(struct validate *v, struct pcp *pcp, const struct freed *free,
+				   const struct drained *drained)
+{
+	struct inferred row = {.at = free->at, .fields = FIELD_PAGES, .pages = drained->pages};
+	int count = pcp->count - pages_gone(v, pcp) + drained->pages;
+
+	if (!drained->pages || pcp->high <= count)
+		return row;
+	if (v->m->kernel->pcp_tuning == PCP_AUTO && count >= pcp->high_min) {
+		pcp->high = row.high = count;
+		row.fields |= FIELD_HIGH;
+	} else {
+		v->m->zones[pcp->zone].reclaim_active = row.reclaim_active = true;
+		row.fields |= FIELD_RECLAIM_ACTIVE;
+	}
+	return row;
+}
+
 void tune_overflow(struct validate *v, struct pcp *pcp, const struct freed *free,
 		   const struct drained *drained)
 {
@@ -170,8 +189,7 @@ void tune_overflow(struct validate *v, struct pcp *pcp, const struct freed *free
 	while (i < nr && !try_changes(v, pcp, free, drained, changes[i], &row))
 		i++;
 	if (i == nr)
-		row = (struct inferred){
-			.at = free->at, .fields = FIELD_PAGES, .pages = drained->pages};
+		row = unexplained(v, pcp, free, drained);
 	if (row.fields)
 		emit_tuning(v, pcp, row);
 }

@@ -55,6 +55,30 @@ const struct departure *own_departure(struct whereabouts *where, const struct wi
 	return d && d->row == alloc->at && d->since < d->row ? d : NULL;
 }
 
+/* Whether later events show that an entry is still on its list. */
+static bool stays(struct whereabouts *where, frame_nr entry)
+{
+	uint64_t row = running_row(where);
+	const struct departure *d = departure_of(&where->next_events.departures, entry, row);
+	const struct window_event *next;
+
+	if (d)
+		return d->kind == EVENT_KIND_PCPU_DRAIN || d->since > row;
+	next = window_find_frame(where->window, NULL, entry);
+	return next && (next->kind == EVENT_KIND_PCPU_DRAIN || next->kind == EVENT_KIND_ALLOC);
+}
+
+frame_nr staying_above(struct whereabouts *where, frame_nr entry)
+{
+	const struct model *m = where->m;
+	frame_nr above = entry;
+
+	while ((above = m->frames[above].prev) < m->nr_frames && may_search(where))
+		if (stays(where, above))
+			return above;
+	return NO_FRAME;
+}
+
 const struct departure *refilled_for(struct whereabouts *where, frame_nr frame,
 				     const struct window_event *last)
 {

@@ -185,6 +185,8 @@ struct window_event event_of_departure(const struct departure *d, uint16_t cpu);
 bool may_be_at(const struct departure *d, uint64_t at);
 /* The departure of the running alloc, if its task may have been preempted before; else NULL. */
 const struct departure *own_departure(struct whereabouts *where, const struct window_event *alloc);
+/* The lowest entry above another on its list that later events show there, or NO_FRAME. */
+frame_nr staying_above(struct whereabouts *where, frame_nr entry);
 /*
  * The late alloc that caused a refill, or took a page past the PCP, or NULL. `frame`: the first
  * page; `last`: the last event of the refill.
