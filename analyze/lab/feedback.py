@@ -46,8 +46,8 @@ _WITHIN = 1.5  # a count is right if it is off by at most this factor, or by one
 
 
 def own_rules(tape: Tape, members: int) -> dict[str, dict[str, Any]]:
-    """Each count of the recording, and under the tape's own rules with R0 and R1: the members of
-    the ensemble, their median and its 80 % interval."""
+    """Each count that the tape has recorded, and under its own rules with R0 and R1: the members
+    of the ensemble, their median and its 80 % interval."""
     source = recordings.source(tape)
     found: dict[str, dict[str, Any]] = {name: {} for name in _METRICS}
     recorded_metrics = model_error.recorded_metrics(tape)
@@ -56,10 +56,11 @@ def own_rules(tape: Tape, members: int) -> dict[str, dict[str, Any]]:
         values = members_of(rows).get("own", {})
         kind = interval.kind_of(replay_span.kind(tape), mode)
         for name, metric in _METRICS.items():
-            if metric in values:
+            truth = recorded_metrics.get(metric, {}).get("value")
+            if metric in values and truth is not None:
                 made = interval.interval(metric, "events", values[metric], kind)
                 found[name][mode] = asdict(made) | {"members": list(values[metric])}
-                found[name]["recorded"] = recorded_metrics.get(metric, {}).get("value")
+                found[name]["recorded"] = truth
     return found
 
 
