@@ -6,6 +6,12 @@
 
 #include <errno.h>
 
+/*
+ * Of the pages that reclaim freed on ten recordings, 22 to 86 % had another of the same eight pages
+ * among the next 64.
+ */
+enum { OLD_RUN = 4 };
+
 int ages_load(struct ages *ages, struct arrays *arrays, const struct reclaimable_columns *columns,
 	      size_t rows, struct error *err)
 {
@@ -120,12 +126,26 @@ frame_nr ages_take(struct ages *ages, int node, int class_zone)
 	return oldest;
 }
 
-/* The page at a place of the permutation, or NO_FRAME. */
+/* Places of the permutation of a zone's frames. */
+static uint32_t nr_places(const struct zone *zone)
+{
+	uint32_t places = OLD_RUN;
+
+	while (places < zone->end - zone->start)
+		places <<= 1;
+	return places;
+}
+
+/*
+ * The page at a place of the permutation, or NO_FRAME. It goes from run to run of pages in a row: a
+ * file's pages are read ahead together and leave the list together.
+ */
 static frame_nr old_at(const struct ages *ages, const struct zone *zone, uint32_t place,
 		       uint32_t places)
 {
 	const uint32_t odd = 0x9e3779b1u;
-	uint32_t at = place * odd & (places - 1);
+	uint32_t run = place / OLD_RUN * odd & (places / OLD_RUN - 1);
+	uint32_t at = run * OLD_RUN + place % OLD_RUN;
 	frame_nr frame = zone->start + at;
 
 	if (at >= zone->end - zone->start || ages->model->frames[frame].state != FRAME_OLD ||
@@ -134,29 +154,35 @@ static frame_nr old_at(const struct ages *ages, const struct zone *zone, uint32_
 	return frame;
 }
 
-static frame_nr next_old(struct ages *ages, const struct zone *zone)
+/* The zone of a class that has gone least far through its permutation, or NULL at all ends. */
+static const struct zone *next_old_zone(const struct ages *ages, int node, int class_zone)
 {
-	uint32_t *next = &ages->old_next[zone->number], places = 1;
+	const struct model *m = ages->model;
+	const struct zone *next = NULL;
+	uint64_t least = 0;
 
-	while (places < zone->end - zone->start)
-		places <<= 1;
-	while (*next < places) {
-		frame_nr frame = old_at(ages, zone, (*next)++, places);
+	for (int i = m->nr_zones; i--;) {
+		const struct zone *zone = &m->zones[i];
+		uint64_t gone = ages->old_next[i], places = nr_places(zone);
 
-		if (frame != NO_FRAME)
-			return frame;
+		if (!is_in_class(zone, node, class_zone) || gone == places)
+			continue;
+		gone = (gone << 32) / places;
+		if (next && gone >= least)
+			continue;
+		next = zone;
+		least = gone;
 	}
-	return NO_FRAME;
+	return next;
 }
 
 frame_nr ages_take_old(struct ages *ages, int node, int class_zone)
 {
-	const struct model *m = ages->model;
+	const struct zone *zone;
 	frame_nr frame = NO_FRAME;
 
-	for (int i = m->nr_zones; ages->old && i-- && frame == NO_FRAME;)
-		if (is_in_class(&m->zones[i], node, class_zone))
-			frame = next_old(ages, &m->zones[i]);
+	while (ages->old && frame == NO_FRAME && (zone = next_old_zone(ages, node, class_zone)))
+		frame = old_at(ages, zone, ages->old_next[zone->number]++, nr_places(zone));
 	ages->old -= frame != NO_FRAME;
 	return frame;
 }

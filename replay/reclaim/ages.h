@@ -3,14 +3,15 @@
  * ages.h - pages of the model by age, for reclaim beyond the recorded pages.
  *
  * The record's reclaim frees few of the pages on the LRU lists. When the model's reclaim needs more
- * than those, the kernel would take the next pages of the lists. Those with the gfp flags of a
- * request whose page reclaim freed on the record (table reclaimable) are taken for such pages, the
- * oldest first. No event shows that a page was used again, so this is the order of an inactive list
- * without second chances.
+ * than those, the kernel would take the next pages of the lists. The oldest are pages from before
+ * the start of the tape, which no event shows: as many as were on the LRU lists of files then, less
+ * those that the record's reclaim freed. Their place on the lists is unknown, so they are taken
+ * from all over the zones of a node, from each in proportion to its size, by a fixed permutation of
+ * short runs of its pages.
  *
- * After those come pages from before the start of the tape, which no event shows: as many as were
- * on the LRU lists of files then, less those that the record's reclaim freed. Their place on the
- * lists is unknown, so they are taken from all over the zone, by a fixed permutation of its pages.
+ * After those come pages with the gfp flags of a request whose page reclaim freed on the record
+ * (table reclaimable), the oldest first. No event shows that a page was used again, so this is the
+ * order of an inactive list without second chances.
  *
  * A page has the key of page_map.h, its recorded frame, so it keeps its age when it moves.
  */
@@ -53,5 +54,5 @@ void ages_allocated(struct ages *ages, frame_nr frame, uint32_t gfp_flags, int m
  * as a whole: its recorded frame, or NO_FRAME.
  */
 frame_nr ages_take(struct ages *ages, int node, int class_zone);
-/* Take a page from before the start, out of the same zones, the highest first; or NO_FRAME. */
+/* Take a page from before the start, out of the same zones, or NO_FRAME. */
 frame_nr ages_take_old(struct ages *ages, int node, int class_zone);

@@ -37,7 +37,6 @@ struct compact_goal {
 	bool thorough;       /* the whole zone: skipped pageblocks too, targets of any type */
 	bool sync;           /* the run may wait: not asynchronous */
 	bool direct;         /* the run belongs to an allocation */
-	bool promoted;       /* for a smaller request: no budget */
 	uint8_t migratetype; /* of the allocation; kcompactd's is UNMOVABLE */
 	uint8_t class_zone;  /* of kcompactd's call */
 };
@@ -51,8 +50,8 @@ void compaction_new(struct compaction *c, struct model *m, struct reclaim_supply
  * for an asynchronous run of an allocation parts of its migratetype without other used pages; from
  * the zone's low end or the end of the last run on. A thorough run begins at the ends. Later runs
  * skip a pageblock without pages to move, until compaction_kswapd_naps() or the last attempt of the
- * longest deferral. `row` has the budget in pages and the share of pages that fail. The budget is
- * not for a promoted request: recorded runs that went for a smaller block ended with it, and the
+ * longest deferral. `row` has the share of pages that fail, and the budget in pages of kcompactd's
+ * runs. A run for a request has none: recorded ones ended with the block that they made, and the
  * kernel has no limit but the ends of the zone. Returns whether the run reached its goal.
  */
 bool compact_model(struct compaction *c, struct zone *zone, const struct compact_goal *goal,

@@ -50,7 +50,6 @@ enum compact_result direct_compact(const struct reclaim_parts *parts, const stru
 		.thorough = priority == COMPACT_PRIO_SYNC_FULL,
 		.sync = priority < COMPACT_PRIO_ASYNC,
 		.direct = true,
-		.promoted = order != rq->order,
 		.migratetype = rq->migratetype,
 	};
 	struct request promoted = *rq;

@@ -270,10 +270,14 @@ bool reclaim_supply_withholds(struct reclaim_supply *supply, uint64_t at)
 	if (row->kind != RECLAIMED_KIND_FREE || row->taken || row->frame == NO_FRAME)
 		return true;
 	if (place_of_row(supply, row) == NO_FRAME) {
-		/* The model does not have the block as a whole: serve the free as recorded. */
+		/*
+		 * The model does not have the block as a whole: serve the free as recorded. A
+		 * page that compaction frees there is one that it had moved before, which lives
+		 * on elsewhere, or an unused target: no page of the model goes.
+		 */
 		count_waiting(supply, row, -1);
 		row->taken = true;
-		return false;
+		return row->moved && !row->order;
 	}
 	detach(supply, row, place_of_row(supply, row));
 	node = frame_zone(supply->model, row->frame)->node;
@@ -383,6 +387,13 @@ static int64_t take_oldest(struct reclaim_supply *supply, int node, int class_zo
 	int64_t freed = 0;
 	frame_nr frame;
 
+	while (freed < pages &&
+	       (frame = ages_take_old(&supply->ages, node, class_zone)) != NO_FRAME) {
+		supply->pages->map[frame] = MAP_UNSERVED;
+		zone_counters(m, frame_zone(m, frame))->synthetic_pages++;
+		release(supply, frame, 0);
+		freed++;
+	}
 	while (freed < pages && (frame = ages_take(&supply->ages, node, class_zone)) != NO_FRAME) {
 		uint32_t place = page_map_place(supply->pages, frame);
 		int order = m->frames[place].order;
@@ -391,13 +402,6 @@ static int64_t take_oldest(struct reclaim_supply *supply, int node, int class_zo
 		zone_counters(m, frame_zone(m, place))->synthetic_pages += 1ull << order;
 		release(supply, place, order);
 		freed += 1ll << order;
-	}
-	while (freed < pages &&
-	       (frame = ages_take_old(&supply->ages, node, class_zone)) != NO_FRAME) {
-		supply->pages->map[frame] = MAP_UNSERVED;
-		zone_counters(m, frame_zone(m, frame))->synthetic_pages++;
-		release(supply, frame, 0);
-		freed++;
 	}
 	return freed;
 }

@@ -7,12 +7,12 @@
  * LRU lists. The model's kswapd and its stalled allocations take from the head, and skip pages of
  * zones above the one they reclaim for (scan_control.reclaim_idx). The model may take a page before
  * its recorded free, once the page is allocated. The refault of such a page is unknown and not
- * counted. After the queue follow pages of batches that nobody uses (alloc_batch.h), then the
- * oldest pages in use: of the requests whose pages reclaim freed on the record (R1), or every
- * MOVABLE one (R2); see ages.h. What is missing then is a deficit. A direct reclaim at a time at
- * which the record's reclaim finds pages (scan_frees) owes the deficit to a zone, whose watermarks
- * count it as free, so that the next requests do not reclaim in vain one by one. The next pages of
- * the queue pay it back.
+ * counted. After the queue follow pages of batches that nobody uses (alloc_batch.h), then pages of
+ * files from before the tape, then the oldest pages in use: of the requests whose pages reclaim
+ * freed on the record (R1), or every MOVABLE one (R2); see ages.h. What is missing then is a
+ * deficit. A direct reclaim at a time at which the record's reclaim finds pages (scan_frees) owes
+ * the deficit to a zone, whose watermarks count it as free, so that the next requests do not
+ * reclaim in vain one by one. The next pages of the queue pay it back.
  *
  * Pages that a shrinker freed for the record's kswapd are of slab, or page cache of an inode, of
  * any zone. No scan of a list takes them. The model frees them at their recorded time if its kswapd
@@ -21,7 +21,7 @@
  *
  * A page that recorded compaction moved keeps its place in the model. No event records its new pfn,
  * so its free looks like the free of a page without an alloc. Each such free frees the page of the
- * zone that was moved first.
+ * zone that was moved first, unless compaction makes it.
  */
 #pragma once
 

@@ -282,7 +282,7 @@ TEST(a_thorough_run_begins_at_the_ends_of_the_zone)
 {
 	for (int thorough = 0; thorough < 2; thorough++) {
 		const struct scan_row row = {.freed = BLOCK / 2};
-		struct compact_goal goal = {.order = 10, .sync = true, .direct = true};
+		struct compact_goal goal = {.order = 10, .sync = true};
 		struct zone_compaction *zc;
 
 		RECLAIM_MACHINE(w, reclaim_machine_fragmented, NULL, 2);
@@ -292,7 +292,7 @@ TEST(a_thorough_run_begins_at_the_ends_of_the_zone)
 		check(counters(&w, DMA)->compacted_pages == BLOCK / 2);
 		check(zc->from == normal_zone(&w)->start + BLOCK);
 		make_movable(&w, 1);
-		goal.thorough = thorough;
+		goal.thorough = goal.direct = thorough;
 		compact_model(&w.run.compaction, normal_zone(&w), &goal, &row);
 		check(counters(&w, DMA)->compacted_pages ==
 		      (uint64_t)(thorough ? BLOCK : BLOCK / 2));

@@ -42,6 +42,25 @@ TEST(a_queued_page_that_moves_is_found_behind_one_that_is_gone)
 	check(w.run.supply.rows[1].frame == place - 1);
 }
 
+/* Compaction moves a page, and then from its new place, which the model does not know, again. */
+TEST(a_page_that_moves_on_is_freed_once)
+{
+	frame_nr target;
+
+	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
+	make_free(&w, NORMAL, 1000, true);
+	queue_pages(&w, 2, 5000 * MS);
+	target = normal_zone(&w)->start;
+	w.run.supply.rows[1].frame = target;
+	w.run.supply.rows[0].moved = w.run.supply.rows[1].moved = true;
+	reclaim_machine_start(&w);
+	w.serve.pages.map[target] = MAP_FREED;
+	check(reclaim_supply_withholds(&w.run.supply, 100));
+	check(reclaim_supply_withholds(&w.run.supply, 101));
+	check(reclaim_supply_frees_moved(&w.run.supply, target));
+	check(!reclaim_supply_frees_moved(&w.run.supply, target));
+}
+
 TEST(a_page_is_not_reclaimed_before_it_is_allocated)
 {
 	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
