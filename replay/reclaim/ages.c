@@ -6,11 +6,7 @@
 
 #include <errno.h>
 
-/*
- * Of the pages that reclaim freed on ten recordings, 22 to 86 % had another of the same eight pages
- * among the next 64.
- */
-enum { OLD_RUN = 4 };
+enum { OLD_RUN = 4 }; /* of pages in a row */
 
 int ages_load(struct ages *ages, struct arrays *arrays, const struct reclaimable_columns *columns,
 	      size_t rows, struct error *err)
@@ -34,7 +30,7 @@ int ages_start(struct ages *ages, const struct model *m, const struct page_map *
 	ages->model = m;
 	ages->pages = pages;
 	ages->every = every;
-	ages->old_next = arrays_new(m->arrays, (size_t)m->nr_zones, sizeof(*ages->old_next));
+	ages->old_next = arrays_new(m->arrays, (size_t)m->nr_nodes, sizeof(*ages->old_next));
 	if (every || ages->nr_kinds)
 		ages->ring = arrays_new(m->arrays, nr, sizeof(*ages->ring));
 	if (arrays_error(m->arrays, err) || !ages->ring)
@@ -126,63 +122,36 @@ frame_nr ages_take(struct ages *ages, int node, int class_zone)
 	return oldest;
 }
 
-/* Places of the permutation of a zone's frames. */
-static uint32_t nr_places(const struct zone *zone)
-{
-	uint32_t places = OLD_RUN;
-
-	while (places < zone->end - zone->start)
-		places <<= 1;
-	return places;
-}
-
 /*
  * The page at a place of the permutation, or NO_FRAME. It goes from run to run of pages in a row: a
  * file's pages are read ahead together and leave the list together.
  */
-static frame_nr old_at(const struct ages *ages, const struct zone *zone, uint32_t place,
-		       uint32_t places)
+static frame_nr old_at(const struct ages *ages, uint32_t place, uint32_t places)
 {
 	const uint32_t odd = 0x9e3779b1u;
 	uint32_t run = place / OLD_RUN * odd & (places / OLD_RUN - 1);
-	uint32_t at = run * OLD_RUN + place % OLD_RUN;
-	frame_nr frame = zone->start + at;
+	frame_nr frame = run * OLD_RUN + place % OLD_RUN;
 
-	if (at >= zone->end - zone->start || ages->model->frames[frame].state != FRAME_OLD ||
+	if (frame >= ages->model->nr_frames || ages->model->frames[frame].state != FRAME_OLD ||
 	    ages->pages->map[frame] != MAP_UNSEEN || !frame_block(ages->model, frame)->old_movable)
 		return NO_FRAME;
 	return frame;
 }
 
-/* The zone of a class that has gone least far through its permutation, or NULL at all ends. */
-static const struct zone *next_old_zone(const struct ages *ages, int node, int class_zone)
-{
-	const struct model *m = ages->model;
-	const struct zone *next = NULL;
-	uint64_t least = 0;
-
-	for (int i = m->nr_zones; i--;) {
-		const struct zone *zone = &m->zones[i];
-		uint64_t gone = ages->old_next[i], places = nr_places(zone);
-
-		if (!is_in_class(zone, node, class_zone) || gone == places)
-			continue;
-		gone = (gone << 32) / places;
-		if (next && gone >= least)
-			continue;
-		next = zone;
-		least = gone;
-	}
-	return next;
-}
-
 frame_nr ages_take_old(struct ages *ages, int node, int class_zone)
 {
-	const struct zone *zone;
-	frame_nr frame = NO_FRAME;
+	const struct model *m = ages->model;
+	uint32_t *next = &ages->old_next[node], places = OLD_RUN;
 
-	while (ages->old && frame == NO_FRAME && (zone = next_old_zone(ages, node, class_zone)))
-		frame = old_at(ages, zone, ages->old_next[zone->number]++, nr_places(zone));
-	ages->old -= frame != NO_FRAME;
-	return frame;
+	while (places < m->nr_frames)
+		places <<= 1;
+	while (ages->old && *next < places) {
+		frame_nr frame = old_at(ages, (*next)++, places);
+
+		if (frame == NO_FRAME || !is_in_class(frame_zone(m, frame), node, class_zone))
+			continue;
+		ages->old--;
+		return frame;
+	}
+	return NO_FRAME;
 }

@@ -6,8 +6,7 @@
  * than those, the kernel would take the next pages of the lists. The oldest are pages from before
  * the start of the tape, which no event shows: as many as were on the LRU lists of files then, less
  * those that the record's reclaim freed. Their place on the lists is unknown, so they are taken
- * from all over the zones of a node, from each in proportion to its size, by a fixed permutation of
- * short runs of its pages.
+ * from all over the node, by a fixed permutation of short runs of pages.
  *
  * After those come pages with the gfp flags of a request whose page reclaim freed on the record
  * (table reclaimable), the oldest first. No event shows that a page was used again, so this is the
@@ -34,7 +33,7 @@ struct ages {
 	} *ring;
 	uint32_t additions;
 	uint64_t old;       /* pages from before the start that are left */
-	uint32_t *old_next; /* [zone] the next place in the permutation */
+	uint32_t *old_next; /* [node] the next place in the permutation */
 };
 
 /* Load rows of the table reclaimable. -ENOMEM. */

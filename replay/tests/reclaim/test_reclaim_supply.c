@@ -48,7 +48,6 @@ TEST(a_page_that_moves_on_is_freed_once)
 	frame_nr target;
 
 	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
-	make_free(&w, NORMAL, 1000, true);
 	queue_pages(&w, 2, 5000 * MS);
 	target = normal_zone(&w)->start;
 	w.run.supply.rows[1].frame = target;
