@@ -252,9 +252,8 @@ def test_patch_1_acts_where_a_lower_zone_has_room(pagetape: Run) -> None:
     where = {"table": "extfrag events < order 9", "row": "1S-plain"}
     columns = ("vanilla", "+1 (lowzone)", "+1-4 (boost)", "+1-5 (stall)")
     vanilla, *patches = (cell(found, **where, column=c) for c in columns)
-    modelled = [row["modelled"] for row in (vanilla, *patches)]
-    assert modelled == sorted(modelled, reverse=True)
     for row in patches:
+        assert row["high"] < vanilla["low"]
         assert row["verdict"] == "same sign" and row["difference"]["high"] < 0
     assert patches[0]["ratio"]["high"] < 0.7
     assert not any(str(row["modelled"]).startswith(papers.LACKS) for row in found["rows"])
