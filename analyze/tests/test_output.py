@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import livetest
+import matrix
 import pyarrow as pa
 import pytest
 
@@ -547,8 +548,8 @@ def test_a_kill_while_a_tape_becomes_one_file_leaves_it_whole(golden: Path, tmp_
     output.put_in_one_file(Path(shutil.copytree(golden, tmp_path / "first.tape")))
     takes = time.monotonic() - began
     assert (tmp_path / "first.tape").is_file()
-    kinds = set()
-    for i in range(20):
+    kinds, kills = set(), matrix.number(6, 20)
+    for i in range(kills):
         path = shutil.copytree(golden, tmp_path / f"{i}.tape")
         words = [sys.executable, "-c", _CLOSING, path]
         with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as closing:
@@ -556,9 +557,9 @@ def test_a_kill_while_a_tape_becomes_one_file_leaves_it_whole(golden: Path, tmp_
             if i:  # the first is killed before it begins, the last after its end
                 closing.stdin.write(b"\n")
                 closing.stdin.flush()
-            if i == 19:
+            if i == kills - 1:
                 closing.wait()
-            time.sleep(1.5 * takes * i / 20)
+            time.sleep(1.5 * takes * i / kills)
             closing.kill()
         kinds.add(path.is_file())
         assert {name: Tape(path).table(name) for name in TABLES} == whole
