@@ -34,8 +34,8 @@ def bars_of(metric: Metric, found: Comparison) -> list[svg.Bar]:
         if of is not None or value is not None:
             bars.append(svg.Bar(side.label, of.median if of else value or 0, side.role, limits))
     if metric.own and bars and not any(side.role == "model" for side in found.sides):
-        own = metric.own
-        bars.insert(1, svg.Bar("own rules", own.median, "model", (own.low, own.high)))
+        own, place = metric.own, sum(bar.kind == "recorded" for bar in bars)
+        bars.insert(place, svg.Bar("own rules", own.median, "model", (own.low, own.high)))
     return bars
 
 
