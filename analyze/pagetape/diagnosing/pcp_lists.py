@@ -39,13 +39,13 @@ def _moved(curve: list[dict[str, Any]], size: int) -> int:
 
     A list moves only what goes below 0 or above its size; batches and decay move more.
     """
-    cpu, held, moved = None, 0, 0
-    for step in curve:
-        if step["cpu"] != cpu:
-            cpu, held = step["cpu"], 0
-        held -= step["pages"]
-        moved += max(-held, held - size, 0)
-        held = min(max(held, 0), size)
+    moved = 0
+    for cpu in curve:
+        held = 0
+        for pages in cpu["pages"]:
+            held -= pages
+            moved += max(-held, held - size, 0)
+            held = min(max(held, 0), size)
     return moved
 
 

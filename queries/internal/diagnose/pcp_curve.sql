@@ -4,10 +4,10 @@
 -- serve count. A tape longer than 60 s has 60,000 bins.
 --
 -- Columns:
---   cpu    INTEGER  CPU.
---   pages  BIGINT   Pages allocated minus pages freed in one bin.
-SELECT cpu::INTEGER AS cpu, sum(pages)::BIGINT AS pages
-FROM sequence_list_demand
-GROUP BY tape, cpu, bin
-HAVING sum(pages) <> 0
-ORDER BY cpu, bin
+--   cpu    INTEGER   CPU.
+--   pages  BIGINT[]  Pages allocated minus pages freed in each bin that has any.
+SELECT cpu::INTEGER AS cpu, list(pages ORDER BY bin) AS pages
+FROM (SELECT tape, cpu, bin, sum(pages)::BIGINT AS pages FROM sequence_list_demand GROUP BY ALL)
+WHERE pages <> 0
+GROUP BY tape, cpu
+ORDER BY cpu
