@@ -16,13 +16,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import program
 
 sys.path.insert(0, str(program.ROOT / "collector/tests"))
-from tracedat import Format, Machine, TraceDat, ring
+from tracedat import ALLOC, FREE, Machine, TraceDat, ring
 
 from pagetape.dat_file import DatFile
 from pagetape.foreign_file import ForeignFile
@@ -36,23 +37,9 @@ _PEER = "trace-cmd report"
 def made(path: Path) -> None:
     """Write a file of _EVENTS events: some pages of them, repeated in time."""
     machine = Machine()
-    free = Format(
-        "kmem",
-        "mm_page_free",
-        10,
-        [("unsigned long pfn", 8, False), ("unsigned int order", 4, False)],
-    )
-    alloc = Format(
-        "kmem",
-        "mm_page_alloc",
-        11,
-        [
-            ("unsigned long pfn", 8, False),
-            ("unsigned int order", 4, False),
-            ("unsigned long gfp_flags", 8, False),
-            ("int migratetype", 4, True),
-        ],
-        '"pfn=0x%lx gfp_flags=%s", REC->pfn, '
+    alloc = replace(
+        ALLOC,
+        print_fmt='"pfn=0x%lx gfp_flags=%s", REC->pfn, '
         '__print_flags(REC->gfp_flags, "|", {0x40u, "__GFP_IO"}, {0x80u, "__GFP_FS"})',
     )
     some = 20_000
@@ -63,7 +50,7 @@ def made(path: Path) -> None:
                 1000 + 700 * n + cpu,
                 alloc.record(machine, 7919 * n % 2**20, 0, 0xC0, 1, pid=1000 + cpu)
                 if n % 2
-                else free.record(machine, 7907 * n % 2**20, 0, pid=1000 + cpu),
+                else FREE.record(machine, 7907 * n % 2**20, 0, pid=1000 + cpu),
             )
             for n in range(some)
         ]
@@ -76,7 +63,7 @@ def made(path: Path) -> None:
                 struct.pack_into("<Q", copy, at, ts + again * 700 * some)
             out += copy
         rings.append(bytes(out))
-    path.write_bytes(TraceDat(machine, [free, alloc], buffers={"": rings}).write(7))
+    path.write_bytes(TraceDat(machine, [FREE, alloc], buffers={"": rings}).write(7))
 
 
 def best(repeat: int, run: Callable[[], object]) -> float:

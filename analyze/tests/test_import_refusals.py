@@ -23,24 +23,10 @@ COLLECTOR = Path(__file__).parents[2] / "collector/tests"
 SHARED = Path(__file__).parents[3] / "shared/data"
 PROC = COLLECTOR / "data/proc-6.1"
 sys.path.insert(0, str(COLLECTOR))
-from tracedat import UNAME, Format, Machine, TraceDat, ring  # noqa: E402
+from tracedat import ALLOC, FREE, UNAME, Format, Machine, TraceDat, ring  # noqa: E402
 
 Run = Callable[..., Said]
 MACHINE = Machine()
-ALLOC = Format(
-    "kmem",
-    "mm_page_alloc",
-    11,
-    [
-        ("unsigned long pfn", 8, False),
-        ("unsigned int order", 4, False),
-        ("unsigned long gfp_flags", 8, False),
-        ("int migratetype", 4, True),
-    ],
-)
-FREE = Format(
-    "kmem", "mm_page_free", 10, [("unsigned long pfn", 8, False), ("unsigned int order", 4, False)]
-)
 SWITCH = Format("sched", "sched_switch", 50, [("int prev_pid", 4, True)])
 
 Record = tuple[int, bytes]

@@ -84,6 +84,17 @@ class Format:
         return bytes(out + bytes(-len(out) % 4))
 
 
+# The two events of pages that most tests write.
+_PAGE = [("unsigned long pfn", 8, False), ("unsigned int order", 4, False)]
+FREE = Format("kmem", "mm_page_free", 10, _PAGE)
+ALLOC = Format(
+    "kmem",
+    "mm_page_alloc",
+    11,
+    [*_PAGE, ("unsigned long gfp_flags", 8, False), ("int migratetype", 4, True)],
+)
+
+
 @dataclass
 class Lost:
     """A gap in a ring: a new page with the number of lost events (-1: unknown)."""
