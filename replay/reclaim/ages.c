@@ -141,7 +141,7 @@ static frame_nr old_at(const struct ages *ages, uint32_t place, uint32_t places)
 frame_nr ages_take_old(struct ages *ages, int node, int class_zone)
 {
 	const struct model *m = ages->model;
-	uint32_t *next = &ages->old_next[node], places = OLD_RUN;
+	uint32_t *next = &ages->old_next[node][class_zone], places = OLD_RUN;
 
 	while (places < m->nr_frames)
 		places <<= 1;

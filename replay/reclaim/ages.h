@@ -33,7 +33,8 @@ struct ages {
 	} *ring;
 	uint32_t additions;
 	uint64_t old;       /* pages from before the start that are left */
-	uint32_t *old_next; /* [node] the next place in the permutation */
+	/* [node][class] the next place in the permutation: a low class passes by higher zones */
+	uint32_t (*old_next)[NR_ZONE];
 };
 
 /* Load rows of the table reclaimable. -ENOMEM. */

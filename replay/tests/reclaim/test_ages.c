@@ -141,6 +141,14 @@ TEST(pages_from_before_the_start_come_first)
 	check(counters(&w, NORMAL)->reclaim_deficit_pages == 10);
 }
 
+TEST(a_low_class_that_found_all_leaves_the_higher_zones_theirs)
+{
+	RECLAIM_MACHINE(w, machine_new, RECLAIM_QUEUED);
+	w.run.supply.ages.old = 1 << 20;
+	check(take(&w, ZONE_DMA, 1 << 20) > 0);
+	check(take(&w, ZONE_NORMAL, 400) == 400);
+}
+
 /* Of 100 pages from before the start, the record's reclaim freed ten. */
 TEST(pages_of_the_record_are_no_others)
 {
