@@ -300,6 +300,31 @@ def test_a_failure_that_is_not_of_a_watermark(line: str, name: str, sure: bool) 
     assert found["why"] or found["missing"]
 
 
+@pytest.mark.parametrize(
+    ("line", "killed"),
+    [
+        ("Killed process 17 (java)", "java (17)"),
+        (
+            "Killed process 17, UID 1000, (java) total-vm:9kB, anon-rss:5kB, file-rss:0kB",
+            "java (17), which held 5 kB anon, 0 kB file",
+        ),
+        (
+            "Out of memory: Killed process 17 (a (b) c) total-vm:9kB, anon-rss:1234kB, UID:0",
+            "a (b) c (17), which held 1,234 kB anon",
+        ),
+        ("Out of memory: Kill process 17 (java) score 77 or sacrifice child", None),
+    ],
+)
+def test_the_killed_process_is_named_apart_from_the_one_that_asked(
+    line: str, killed: str | None
+) -> None:
+    head = "cron invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0"
+    (found,) = explained(text_of([head, "CPU: 1 PID: 9 Comm: cron Not tainted 6.1.0", line]))
+    said = words.lines(found)
+    assert said[0] == "log:1: OOM kill invoked by cron"
+    assert [one for one in said if "  killed" in one] == [f"  killed    {killed}"] * bool(killed)
+
+
 def test_the_cache_of_a_cgroup_is_its_limit() -> None:
     text = (
         "SLUB: Unable to allocate memory on node -1, gfp=0xa20(GFP_ATOMIC)\n"

@@ -124,7 +124,7 @@ def _of_failure(rows: list[tape_state.Row], about: Kernel, page_kb: int) -> dict
         ]
         _judge(found, row, bounds, counted=counted)
     one = as_json(Report(0, state=state), found)
-    del one["line"], one["suppressed"]
+    del one["line"], one["suppressed"], one["killed"]
     return one | {
         "at_s": row["at_s"],
         "by_recorder": row["by_recorder"],
@@ -176,6 +176,7 @@ def as_json(report: Report, found: Verdict) -> dict[str, Any]:
         "kernel": request.kernel.words,
         "rules": found.rows,
         "task": request.comm,
+        "killed": report.killed,
         "order": request.order,
         "mask": request.printed,
         "gfp": [] if request.printed is None else request.names,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from pagetape.explaining.log_lines import Line
 from pagetape.explaining.memory_state import LIST, RESERVE, ZONE, State, zone_of
@@ -114,6 +115,8 @@ _ADDRESS = re.compile(
     r"(?:\[<?|NIP:? +|LR:? +|0x)([0-9a-f]{8})(?:>?\]|\b)|\b[0-9a-f]{16}\b|\bRIP: |\bR1[0-5]: "
 )
 _COMM = re.compile(r"(?:Comm|comm): (.{1,20}?) (?:Not t|T|Kdump)ainted")
+_KILLED = re.compile(r"Killed process (\d+)(?:, UID \d+,)? ?\((.{1,40}?)\)(?=,|$| total-vm)")
+_RSS = re.compile(r"\b(anon|file|shmem)-rss:(\d+)kB")
 _MEMCG = re.compile(
     r"mem_cgroup_out_of_memory|mem_cgroup_oom|CONSTRAINT_MEMCG|Memory cgroup out of memory"
     r"|Memory cgroup stats for|^memory: usage \d+kB, limit|oom_memcg="
@@ -129,7 +132,7 @@ _IS = {
 _WORDS = (
     *("free", "lowmem_reserve", "protection", "Mem-", "oom", "emory", "alloc", "active_", "pages"),
     *("ainted", "callbacks", "messages dropped", "cache: ", "cpuset", "Node ", "kB", "unevictable"),
-    *("mapped:", "slab_", "Tasks state", "killed as", "Linux version"),
+    *("mapped:", "slab_", "Tasks state", "killed as", "Killed process", "Linux version"),
 )
 _SUPPRESSED = re.compile(r"(?:warn_alloc|__ratelimit|show_mem|\w+): (\d+) callbacks suppressed")
 _DROPPED = re.compile(r"\*\* (\d+) printk messages dropped")
@@ -181,6 +184,7 @@ class Report:
     trace: list[str] = field(default_factory=list)
     release: str | None = None
     comm: str | None = None
+    killed: dict[str, Any] | None = None  # the process that the OOM killer ended
     fields: set[str] = field(default_factory=set)
     is_memcg: bool = False
     is_global: bool = False
@@ -356,6 +360,9 @@ class _Caller:
             if is_late or report.comm not in (None, found[1]):
                 report.mixed.append("process lines of two tasks stand together")
             report.comm = report.comm or found[1]
+        if found := _KILLED.search(text):
+            held = {f"{name}_kb": int(kb) for name, kb in _RSS.findall(text)}
+            report.killed = report.killed or {"pid": int(found[1]), "task": found[2]} | held
 
 
 def _counters(text: str) -> dict[str, int]:

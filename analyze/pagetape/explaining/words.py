@@ -72,6 +72,8 @@ def lines(found: dict[str, Any]) -> list[str]:
         out.append(f"  deciding  {_deciding(one)}")
     if found["state_passes"] and found["class"] == "cannot_tell":
         out.append("  state     the printed state passes, so it is not the state that failed")
+    if one := found.get("killed"):
+        out.append(f"  killed    {_killed(one)}")
     if one := found.get("state"):
         out.append(f"  state     {_state(one)}")
     for name, texts in (("moves it", found["moves"]), ("does not", found["does_not_move"])):
@@ -89,7 +91,8 @@ def _title(found: dict[str, Any]) -> str:
         return f"{found['file']}: a request in this state"
     where = f"{found['file']}:{found['line']}" if "line" in found else _moment(found)
     kind = _KINDS.get(found["kind"], found["kind"])
-    task = f" of {found['task']}" if found["task"] else ""
+    by = " invoked by" if kind.startswith("OOM kill") else " of"
+    task = f"{by} {found['task']}" if found["task"] else ""
     task += ", the recorder" if found.get("by_recorder") else ""
     left, alike = found.get("suppressed"), found.get("alike", 1)
     more = f", after {amount(left, 'message')} that the kernel suppressed" if left else ""
@@ -108,6 +111,12 @@ def _state(one: dict[str, Any]) -> str:
     return f"a {one['how']} {abs(one['distance_s']) * 1e3:,.1f} ms {side} the failure{free}"
 
 
+def _killed(one: dict[str, Any]) -> str:
+    """`java (17982), which held 2,540,308 kB anon, 0 kB file, 0 kB shmem`."""
+    held = [f"{kb:,} kB {key.removesuffix('_kb')}" for key, kb in one.items() if "_kb" in key]
+    return f"{one['task']} ({one['pid']})" + (f", which held {', '.join(held)}" if held else "")
+
+
 def _class(found: dict[str, Any]) -> str:
     unsure = "" if found["sure"] or found["class"] == "cannot_tell" else " (not sure)"
     return f"{found['class']}{unsure}: {_CLASS[found['class']]}"
@@ -117,9 +126,10 @@ def _request(found: dict[str, Any]) -> str:
     order = "unknown" if found["order"] is None else found["order"]
     mask = "|".join(found["gfp"]) or ("none" if found["mask"] else "unknown")
     rights = ", ".join(found["rights"]) or "none below min"
-    assumed = f"; assumed: {', '.join(found['assumed'])}" if found["assumed"] else ""
-    rights = f"; rights: {rights}" if found["zones"] else ""
-    return f"order {order}, {mask} ({found['context']}){rights}{assumed}"
+    sums = f"; rights: {rights}" if found["zones"] else ""
+    if found["zones"] and found["assumed"]:
+        sums += f"; assumed: {', '.join(found['assumed'])}"
+    return f"order {order}, {mask} ({found['context']}){sums}"
 
 
 def _sum(zone: dict[str, Any]) -> str:
