@@ -16,6 +16,8 @@ from typing import Any
 
 import kept_process
 import livetest
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from pagetape import cli
@@ -31,17 +33,16 @@ GOLDEN = Path(__file__).parent / "golden"
 # Files of more than 30 CPU seconds, the longest first.
 LONG = [
     "test_readme.py",
-    "test_sweep.py",
-    "test_hostile_tables.py",
     "test_diagnose.py",
+    "test_sweep.py",
     "test_ensemble.py",
-    "test_output.py",
-    "test_load.py",
-    "test_api.py",
     "test_origin.py",
-    "test_replay.py",
-    "test_differential.py",
-    "test_tape.py",
+    "test_api.py",
+    "test_load.py",
+    "test_queries.py",
+    "test_hostile_tables.py",
+    "test_fleet_questions.py",
+    "test_output.py",
 ]
 
 
@@ -173,6 +174,13 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def of_nothing(empty: Path) -> Iterator[Database]:
+    """The empty tape as views, once for all queries of a file."""
+    with Database([Tape(empty)]) as db:
+        yield db
+
+
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small machine that can be replayed: 64 MOVABLE pageblocks, all free at the start.
@@ -221,6 +229,32 @@ def played(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tapes") / "played.tape"
     make("replay", small, "-o", path)
     return path
+
+
+def rewritten(
+    source: Path,
+    path: Path,
+    facts: dict[str, Any] | None = None,
+    change: Callable[[str, pa.Table], pa.Table] = lambda _, rows: rows,
+) -> Path:
+    """A copy of a tape, with these facts; `change` gets each table, and returns other rows."""
+    tape = Tape(source)
+    with Writer(path, tape.facts | (facts or {})) as out:
+        for name in sorted(tape.tables):
+            for batch in change(name, tape.table(name)).combine_chunks().to_batches():
+                out.write(name, batch)
+    return path
+
+
+def beginning(source: Path, path: Path, events: int = 40_000) -> Path:
+    """The first events of a tape, what is between them, and all of its snapshots."""
+
+    def first(name: str, rows: pa.Table) -> pa.Table:
+        if name == "event":
+            return rows.slice(0, events)
+        return rows.filter(pc.less_equal(rows["at"], events)) if "at" in rows.column_names else rows
+
+    return rewritten(source, path, change=first)
 
 
 def with_reclaim_rows(path: Path, small: Path, rows: list[dict[str, Any]]) -> Path:

@@ -108,9 +108,8 @@ def test_every_zone_has_its_free_pages_and_watermarks(
     assert levels["node 0 NORMAL", "watermark low", 2000500] == 2000  # somebody has tuned
 
 
-def test_a_replay_can_be_drawn_too(small: Path, tmp_path: Path, pagetape: Run) -> None:
-    pagetape("replay", small, "-o", tmp_path / "out.tape")
-    made = pagetape("export", tmp_path / "out.tape", "-o", tmp_path / "t.json", "--json").json
+def test_a_replay_can_be_drawn_too(played: Path, tmp_path: Path, pagetape: Run) -> None:
+    made = pagetape("export", played, "-o", tmp_path / "t.json", "--json").json
     events = drawn(tmp_path / "t.json")
     assert made["counter_values"] == sum(event["ph"] == "C" for event in events)
     assert {"free", "allocated"} <= {event["name"] for event in events}

@@ -209,26 +209,24 @@ def test_proactive_compaction_exists_since_5_9(tmp_path: Path, kernel: str, star
 
 
 def test_a_replay_shows_what_lives_in_the_pageblocks(
-    small: Path, tmp_path: Path, pagetape: Callable[..., Any]
+    played: Path,
 ) -> None:
-    out = tmp_path / "out.tape"
-    pagetape("replay", small, "-o", out)
-    mixed = report(out, "frag.mixed_blocks")
+    mixed = report(played, "frag.mixed_blocks")
     assert (mixed[0]["live_blocks"], mixed[0]["unknown_pages"]) == (0, 0)
     last = mixed[-1]
     # Nothing was in use before the tape, and UNMOVABLE requests claimed whole pageblocks.
     assert last["mixed_low"] == last["mixed_high"] == last["unknown_pages"] == 0
     assert last["live_blocks"] > 6
-    with Database([Tape(out)]) as db:
+    with Database([Tape(played)]) as db:
         live = db.ask(
             "SELECT sum(unmovable_pages + movable_pages + reclaimable_pages) FROM block_mix"
             " WHERE ts = (SELECT max(ts) FROM block_mix)"
         ).rows
     assert live == [(3000,)]
-    ceiling = report(out, "thp.ceiling")
+    ceiling = report(played, "thp.ceiling")
     assert {ceiling[0][name] for name in ("blocks", "now", "ceiling_low", "ceiling_high")} == {64}
     assert ceiling[-1]["now"] < ceiling[-1]["ceiling_low"] == ceiling[-1]["ceiling_high"] < 64
-    assert report(out, "frag.over_time", page_order=0)[0]["free_pages"] == 64 << 9
+    assert report(played, "frag.over_time", page_order=0)[0]["free_pages"] == 64 << 9
 
 
 def test_a_zone_that_a_replay_split_in_parts_is_one_row(
@@ -248,17 +246,16 @@ def test_a_zone_that_a_replay_split_in_parts_is_one_row(
 
 
 def test_the_page_shows_indices_over_time_and_what_the_pageblocks_hold(
-    small: Path, tmp_path: Path, pagetape: Callable[..., Any]
+    small: Path, played: Path, tmp_path: Path, pagetape: Callable[..., Any]
 ) -> None:
-    out, page = tmp_path / "out.tape", tmp_path / "page.html"
-    pagetape("replay", small, "-o", out)
-    assert pagetape("html", small, out, "-o", page).status == 0
+    page = tmp_path / "page.html"
+    assert pagetape("html", small, played, "-o", page).status == 0
     text = page.read_text()
     assert "Fragmentation over time" in text and "Not sampled." in text
     # 64 pageblocks in one line: the first are used, the others free.
     drawn = text.partition("Contents of the pageblocks</h2>")[2].partition("</section>")[0]
     assert drawn.count('class="fill free"') == 1 and "No snapshot on this tape records it." in drawn
-    lines = [row["line"] for row in report(out, "frag.map")]
+    lines = [row["line"] for row in report(played, "frag.map")]
     assert len(lines) == 1 and len(lines[0]) == 64
-    assert lines[0].count(".") == report(out, "thp.ceiling")[-1]["now"]
+    assert lines[0].count(".") == report(played, "thp.ceiling")[-1]["now"]
     assert set(lines[0]) == {".", "m", "k"}

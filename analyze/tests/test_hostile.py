@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from pagetape.schemas import TABLES
-from pagetape.schemas.tape import Tape, TapeError, Writer
+from pagetape.schemas.tape import Tape, TapeError
 from pagetape.tapes import output
 
-from .conftest import Said
+from .conftest import Said, rewritten
 
 COMMANDS = (
     ("info",),
@@ -72,15 +71,6 @@ def spoil_facts(facts: Any, random: Random) -> str:
         return f"{path} = {facts[key]!r}"
 
 
-def with_facts(source: Path, target: Path, facts: dict[str, Any]) -> None:
-    """The tape `source` again, with other facts."""
-    tape = Tape(source)
-    with Writer(target, facts) as writer:
-        for name in TABLES:
-            for batch in tape.batches(name):
-                writer.write(name, batch)
-
-
 def ask(pagetape: Callable[..., Said], tape: Path, why: str) -> None:
     for command in COMMANDS:
         said = pagetape(*command, str(tape), "--json")
@@ -108,7 +98,7 @@ def test_absurd_facts_are_one_line(
     tape = tmp_path / "absurd.tape"
     facts = dict(json.loads(json.dumps(Tape(small).facts)))
     why = spoil_facts(facts, Random(seed))
-    with_facts(small, tape, facts)
+    rewritten(small, tape, facts)
     ask(pagetape, tape, why)
 
 
@@ -142,12 +132,10 @@ def test_a_tape_that_is_refused_leaves_no_output(
     "units", [None, 5, "", [], {}, {"own": "page"}, {"own": 1, "this": "page"}]
 )
 def test_a_replay_with_wrong_units_of_fallbacks_is_one_line(
-    pagetape: Callable[..., Said], small: Path, tmp_path: Path, units: Any
+    pagetape: Callable[..., Said], played: Path, tmp_path: Path, units: Any
 ) -> None:
-    whatif, tape = tmp_path / "whatif.tape", tmp_path / "t.tape"
-    assert pagetape("replay", small, "--ensemble", "0", "-o", whatif).status == 0
-    facts = Tape(whatif).facts
-    with_facts(whatif, tape, facts | {"replay": facts["replay"] | {"fallback_events": units}})
+    tape, facts = tmp_path / "t.tape", Tape(played).facts["replay"] | {"fallback_events": units}
+    rewritten(played, tape, {"replay": facts})
     for words in (("report", "metrics"), ("diagnose",), ("sql",)):
         said = pagetape(*words, tape, *(["SELECT * FROM machine"] if words == ("sql",) else []))
         assert (said.status, said.err.count("\n")) == (1, 1)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The queries that pagetape itself runs: their headers are correct, and they are not reports."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +8,6 @@ import pytest
 from pagetape.asking import query
 from pagetape.asking.database import Database
 from pagetape.schemas import ZONES
-from pagetape.schemas.tape import Tape
 from pagetape.tapes import kernel_rows
 
 from .conftest import check_header
@@ -18,9 +16,9 @@ VALUES: dict[str, Any] = {"machine_pid": 1 << 23, "zones": list(ZONES), "bin_ns"
 
 
 @pytest.mark.parametrize("q", query.internal().values(), ids=lambda q: q.name)
-def test_header_is_true(q: query.Query, empty: Path) -> None:
-    with Database([Tape(empty)]) as db:
-        check_header(db, q, {p.name: VALUES[p.name] for p in q.parameters if p.name in VALUES})
+def test_header_is_true(q: query.Query, of_nothing: Database) -> None:
+    values = {p.name: VALUES[p.name] for p in q.parameters if p.name in VALUES}
+    check_header(of_nothing, q, values)
 
 
 def test_an_internal_query_is_neither_report_nor_view() -> None:
@@ -38,8 +36,9 @@ def test_an_internal_query_is_neither_report_nor_view() -> None:
         ("6.18.1", {0, 1, 2, 3, 9}),
     ],
 )
-def test_orders_have_lists_by_their_kernel(release: str, orders: set[int], empty: Path) -> None:
+def test_orders_have_lists_by_their_kernel(
+    release: str, orders: set[int], of_nothing: Database
+) -> None:
     lists = kernel_rows.rules(str(kernel_rows.of_release(release)))["pcp_lists"]
-    with Database([Tape(empty)]) as db:
-        answer = db.ask(f"SELECT r FROM range(11) AS t (r) WHERE has_lists(r, 9, '{lists}')")
+    answer = of_nothing.ask(f"SELECT r FROM range(11) AS t (r) WHERE has_lists(r, 9, '{lists}')")
     assert {row[0] for row in answer.rows} == orders

@@ -10,8 +10,9 @@ import pytest
 
 import pagetape as api
 from pagetape import _replay
-from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import fallback_unit, kernel_rows
+
+from .conftest import rewritten
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -28,13 +29,7 @@ def released(small: Path, tmp_path: Path) -> Callable[[str], Path]:
     """Makes the small tape as a recording of the kernel `release`."""
 
     def make(release: str) -> Path:
-        tape = Tape(small)
-        path = tmp_path / "small.tape"
-        with Writer(path, tape.facts | {"kernel": release, "version": ""}) as out:
-            for name in tape.tables:
-                for batch in tape.batches(name):
-                    out.write(name, batch)
-        return path
+        return rewritten(small, tmp_path / "small.tape", {"kernel": release, "version": ""})
 
     return make
 

@@ -12,7 +12,7 @@ from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape, Writer
 from pagetape.tapes import kernel_rows
 
-from .conftest import GOLDEN
+from .conftest import GOLDEN, rewritten
 
 Run = Callable[..., Any]
 
@@ -127,14 +127,9 @@ def test_without_a_release_the_row_that_fits_is_taken(
     ],
 )
 def test_preempt_rt_is_played_by_no_rules_of_its_own(
-    recorded: Callable[..., Path], pagetape: Run, tmp_path: Path, facts: dict[str, Any]
+    requests: Path, pagetape: Run, tmp_path: Path, facts: dict[str, Any]
 ) -> None:
-    tape = Tape(recorded("6.12.19", "6.12.19"))
-    path = tmp_path / "rt.tape"
-    with Writer(path, tape.facts | facts) as out:
-        for name in tape.tables:
-            for batch in tape.batches(name):
-                out.write(name, batch)
+    path = rewritten(requests, tmp_path / "rt.tape", {"kernel": "6.12.19"} | facts)
     for command in ("validate", "replay"):
         said = pagetape(command, path)
         assert said.status == 1 and said.err.count("\n") == 1

@@ -208,10 +208,8 @@ def test_a_tape_cannot_be_imported_otherwise(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_replay_cannot_be_made_private(small: Path, tmp_path: Path, pagetape: Run) -> None:
-    model = tmp_path / "model.tape"
-    assert pagetape("replay", small, "-o", model).status == 0
-    said = pagetape("import", model, "--private", "drop", "-o", tmp_path / "t.tape")
+def test_a_replay_cannot_be_made_private(played: Path, tmp_path: Path, pagetape: Run) -> None:
+    said = pagetape("import", played, "--private", "drop", "-o", tmp_path / "t.tape")
     assert (said.status, said.err.count("\n")) == (1, 1)
     assert "is a replay" in said.err
 

@@ -2,6 +2,7 @@
 """Every .sql file: its header, and its answer for the golden tape."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,21 +23,21 @@ def _sql(q: query.Query) -> str:
     return f"SELECT * FROM {q.name} ORDER BY ALL" if q in query.views() else q.sql
 
 
-def _ask(tape: Path, q: query.Query) -> answer.Answer:
-    with Database([Tape(tape)]) as db:
-        return db.ask(_sql(q), {p.name: p.default for p in q.parameters})
+@pytest.fixture(scope="module")
+def of_golden(golden: Path) -> Iterator[Database]:
+    with Database([Tape(golden)]) as db:
+        yield db
 
 
 @pytest.mark.parametrize("q", EVERY, ids=lambda q: q.name)
-def test_the_header_is_true(q: query.Query, empty: Path) -> None:
-    with Database([Tape(empty)]) as db:
-        check_header(db, q, {})
+def test_the_header_is_true(q: query.Query, of_nothing: Database) -> None:
+    check_header(of_nothing, q, {})
 
 
 @pytest.mark.parametrize("q", EVERY, ids=lambda q: q.name)
-def test_golden(q: query.Query, golden: Path) -> None:
+def test_golden(q: query.Query, of_golden: Database) -> None:
     """The answer for the golden tape. `make golden` accepts another; read the diff."""
-    found = _ask(golden, q)
+    found = of_golden.ask(_sql(q), {p.name: p.default for p in q.parameters})
     text = answer.table(found.columns, found.rows) + "\n"
     expected = ANSWERS / f"{q.name}.txt"
     if os.environ.get("PAGETAPE_BLESS"):
@@ -89,16 +90,14 @@ RANGED = [(q, p) for q in query.reports().values() for p in q.parameters if p.ty
 
 @pytest.mark.parametrize(("q", "p"), RANGED, ids=lambda x: x.name)
 def test_a_number_out_of_range_is_refused_and_its_limits_are_not(
-    q: query.Query, p: query.Parameter, empty: Path, golden: Path
+    q: query.Query, p: query.Parameter, of_nothing: Database, of_golden: Database
 ) -> None:
     assert p.least is not None and p.most is not None
-    with Database([Tape(empty)]) as db:
-        for value in (p.least - 1, p.most + 1, -(2**63), 2**63, 2**64, float("nan")):
-            with pytest.raises(query.ParameterError, match="is not in"):
-                db.run(q, {p.name: value})
-    with Database([Tape(golden)]) as db:
-        for value in (p.least, p.most):
-            db.run(q, {p.name: value})
+    for value in (p.least - 1, p.most + 1, -(2**63), 2**63, 2**64, float("nan")):
+        with pytest.raises(query.ParameterError, match="is not in"):
+            of_nothing.run(q, {p.name: value})
+    for value in (p.least, p.most):
+        of_golden.run(q, {p.name: value})
 
 
 def with_event(path: Path, last: dict[str, object]) -> Tape:

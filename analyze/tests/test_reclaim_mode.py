@@ -2,7 +2,6 @@
 """One rule: a run of tier B plays under R1 where reclaim was recorded, else it gets no verdict."""
 
 import itertools
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -16,9 +15,9 @@ from pagetape.ab import predict
 from pagetape.ab.switch import Switch
 from pagetape.console import progress
 from pagetape.replaying import RECLAIM_MODES, reclaim_mode
-from pagetape.schemas.tape import Tape, Writer
+from pagetape.schemas.tape import Tape
 
-from .conftest import with_reclaim_rows
+from .conftest import rewritten, with_reclaim_rows
 
 Run = Callable[..., Any]
 
@@ -199,13 +198,8 @@ def test_a_kernel_that_reclaims_otherwise_gets_no_verdict_without_reclaim(
 
 
 def test_the_settings_of_the_recording_are_not_a_what_if(tmp_path: Path, reclaimed: Path) -> None:
-    tape = Tape(reclaimed)
-    sysctls = dict(tape.facts.get("sysctls") or {}) | {"vm.defrag_mode": "1"}
-    path = tmp_path / "defrag.tape"
-    with Writer(path, json.loads(json.dumps(tape.facts | {"sysctls": sysctls}))) as out:
-        for name in sorted(tape.tables):
-            for batch in tape.batches(name):
-                out.write(name, batch)
+    sysctls = dict(Tape(reclaimed).facts.get("sysctls") or {}) | {"vm.defrag_mode": "1"}
+    path = rewritten(reclaimed, tmp_path / "defrag.tape", {"sysctls": sysctls})
     assert not reclaim_mode.acting(Tape(path), "auto", ("mainline:defrag_mode=1",))
     assert reclaim_mode.acting(Tape(path), "auto", ("mainline:defrag_mode=0",)) == ("mainline",)
 
@@ -224,11 +218,7 @@ def _of_mode(path: Path, source: Path, recorded: int, requested: int) -> Tape:
     ]
     made = Tape(with_reclaim_rows(path.with_suffix(".first.tape"), source, rows))
     sysctls = dict(made.facts.get("sysctls") or {}) | {"vm.zone_reclaim_mode": str(recorded)}
-    with Writer(path, made.facts | {"sysctls": sysctls}) as out:
-        for name in sorted(made.tables):
-            for batch in made.batches(name):
-                out.write(name, batch)
-    return Tape(path)
+    return Tape(rewritten(made.path, path, {"sysctls": sysctls}))
 
 
 @pytest.mark.parametrize(
