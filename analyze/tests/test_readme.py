@@ -6,7 +6,8 @@ console blocks are run; lines below a command must be lines of its output. A blo
 comment of HTML is run too, and readers do not see it: it shows where a figure of the prose comes
 from. So is a command in a cell of a table that names a bundled tape. `make` runs with -n. Commands
 that trace this machine, and commands that read a tape of one, are live tests. They have a directory
-of their own, as they run apart from the others.
+of their own, as they run apart from the others. So have commands of which a page shows no output,
+and that no such command needs: the bundled tapes of that directory are beginnings of the others.
 
 A figure in the prose of a page for readers stands in one of these outputs, or on the page that
 its paragraph links to. Figures that are no result stand in a comment `<!-- given: ... -->`.
@@ -18,13 +19,15 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import livetest
 import pytest
+
+from .conftest import beginning
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -51,6 +54,19 @@ class Command(NamedTuple):
     line: str  # without sudo and without its comment
     live: bool  # whether it traces this machine, or reads a tape of such a command
     output: list[str]  # lines that the page shows of what it prints
+    hidden: bool = False  # in a comment
+
+    @property
+    def made(self) -> set[str]:
+        """The files and archives that it writes."""
+        words = self.line.split()
+        archive = {words[-1]} if words[1:2] in (["archive"], ["ship"]) else set()
+        return files_of(self) | archive
+
+    @property
+    def exact(self) -> bool:
+        """Whether the page tells what it prints."""
+        return self.live or self.hidden or any(line not in ("", "...") for line in self.output)
 
 
 RECORDERS = ("ab", "doctor", "install-service", "record", "top")
@@ -64,6 +80,8 @@ def traces(words: list[str]) -> bool:
 def commands(page: Path) -> list[Command]:
     found: list[Command] = []
     live_files: set[str] = set()
+    seen = re.sub(r"<!--.*?-->", "", page.read_text(), flags=re.DOTALL)
+    seen = seen.replace("$ sudo ", "$ ").replace("\\\n", "")
     for text in blocks(page, "(?:console|sh)"):
         for line in text.replace("\\\n", "").splitlines():
             if not line.startswith("$ "):
@@ -76,7 +94,7 @@ def commands(page: Path) -> list[Command]:
             live = root or traces(words) or bool(live_files & set(words))
             if live and "-o" in words:
                 live_files.add(words[words.index("-o") + 1])
-            found.append(Command(command, live, []))
+            found.append(Command(command, live, [], f"\n$ {command}" not in seen))
     in_tables = re.findall(
         r"^\|.*\| `(pagetape .*? analyze/demo/.*?)` \|", page.read_text(), re.MULTILINE
     )
@@ -91,12 +109,30 @@ def words_of(text: str) -> list[str]:
 COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
 
 
+def needed(command: Command, later: Sequence[Command], *, exact: bool) -> bool:
+    """Whether it runs on whole tapes (`exact`) or on beginnings, maybe for a later command."""
+    return command.exact == exact or any(
+        needed(one, later[nr + 1 :], exact=exact)
+        for nr, one in enumerate(later)
+        if command.made & set(one.line.replace("./", "").split())
+    )
+
+
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clone, files brought from a host, and the C sources of the pages."""
-    desk = tmp_path_factory.mktemp("desk")
-    for room in ("analyze", "collector"):
-        (desk / room).symlink_to(ROOT / room)
+def desks(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
+    """A clone, files from a host, and the C sources of the pages; with whole tapes or not."""
+    return {exact: desk_of(tmp_path_factory.mktemp("desk"), exact) for exact in (True, False)}
+
+
+def desk_of(desk: Path, exact: bool) -> Path:
+    (desk / "collector").symlink_to(ROOT / "collector")
+    (desk / "analyze/demo").mkdir(parents=True)
+    for path in (*(ROOT / "analyze").iterdir(), *(ROOT / "analyze/demo").iterdir()):
+        here = desk / path.relative_to(ROOT)
+        if path.suffix == ".tape" and not exact:
+            beginning(path, here)
+        elif not here.exists():
+            here.symlink_to(path)
     data = ROOT / "collector/tests/data"
     shutil.copy(data / "linux-6.1-zstd.dat", desk / "trace.dat")
     shutil.copytree(data / "proc-6.1", desk / "proc")
@@ -129,17 +165,24 @@ def is_whole(page: Path, command: Command) -> bool:
 
 
 BUNDLED = re.compile(r"pagetape (?:diagnose|report) [^>|]*analyze/demo/[^>|]*")
-ANSWERS: dict[str, str] = {}  # to questions about bundled tapes, which several pages ask
+ANSWERS: dict[tuple[str, bool], str] = {}  # about bundled tapes; several pages ask the same
 
 
-def run(page: Path, command: Command, desk: Path, pagetape: Callable[..., Any]) -> str:
+def run(page: Path, command: Command, desks: dict[bool, Path], pagetape: Callable[..., Any]) -> str:
     """Output of a command. A question about bundled tapes alone is asked once for all pages."""
+    every = commands(page)
+    later = every[every.index(command) + 1 :]
+    desk = desks[exact := needed(command, later, exact=True)]
+    if exact and needed(command, later, exact=False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys.modules[__name__], "is_whole", lambda *_: False)
+            run_anew(page, command, desks[False], pagetape)
     files = [word for word in command.line.split() if word.endswith(".tape")]
     if not BUNDLED.fullmatch(command.line) or any("/" not in name for name in files):
         return run_anew(page, command, desk, pagetape)
-    if command.line not in ANSWERS:
-        ANSWERS[command.line] = run_anew(page, command, desk, pagetape)
-    return ANSWERS[command.line]
+    if (command.line, exact) not in ANSWERS:
+        ANSWERS[command.line, exact] = run_anew(page, command, desk, pagetape)
+    return ANSWERS[command.line, exact]
 
 
 def run_anew(page: Path, command: Command, desk: Path, pagetape: Callable[..., Any]) -> str:
@@ -147,6 +190,8 @@ def run_anew(page: Path, command: Command, desk: Path, pagetape: Callable[..., A
     line, directory = command.line, desk
     if line.startswith("make "):
         line, directory = line.replace("make ", "make -n ", 1), ROOT
+    if command.live:  # for a second, not for several
+        line = re.sub(r"(--duration|--seconds) [2-9]\b", r"\1 1", line)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(directory)
         if is_whole(page, command):
@@ -175,13 +220,13 @@ def run_anew(page: Path, command: Command, desk: Path, pagetape: Callable[..., A
     ],
 )
 def test_the_command_works(
-    desk: Path,
+    desks: dict[bool, Path],
     printed: dict[tuple[Path, str], str],
     page: Path,
     command: Command,
     pagetape: Callable[..., Any],
 ) -> None:
-    out = printed[page, command.line] = run(page, command, desk, pagetape)
+    out = printed[page, command.line] = run(page, command, desks, pagetape)
     lines = words_of(out)
     for shown in words_of("\n".join(command.output)):
         assert shown in ("", "...", *lines), f"{page.name} shows a line that is not printed"
@@ -249,7 +294,7 @@ def unfounded(page: Path, source: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PROSE, ids=lambda page: page.stem)
 def test_each_figure_of_the_prose_is_printed(
-    desk: Path,
+    desks: dict[bool, Path],
     printed: dict[tuple[Path, str], str],
     page: Path,
     pagetape: Callable[..., Any],
@@ -258,7 +303,7 @@ def test_each_figure_of_the_prose_is_printed(
     for command in commands(page):
         if not command.live:
             if (page, command.line) not in printed:  # the test of the command did not run
-                printed[page, command.line] = run(page, command, desk, pagetape)
+                printed[page, command.line] = run(page, command, desks, pagetape)
             source += [command.line, printed[page, command.line]]
     assert unfounded(page, "\n".join(source)) == []
 
