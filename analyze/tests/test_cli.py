@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import matrix
 import pyarrow as pa
 import pytest
 
@@ -158,8 +159,9 @@ def test_every_report_ends_with_loss_and_anomalies(name: str, golden: Path, page
     assert found["name"] == name
     assert (found["lost"], found["anomalies"], found["tier"]) == (3, 2, "recorded")
     assert all(list(row) == found["columns"] for row in found["rows"])
-    text = pagetape("report", name, golden).out
-    assert text.splitlines()[-1] == "lost: 3 events; anomalies: 2 (2 free_unknown); tier: recorded"
+    if matrix.WHOLE or name.startswith("extfrag.by"):
+        lines = pagetape("report", name, golden).out.splitlines()
+        assert lines[-1] == "lost: 3 events; anomalies: 2 (2 free_unknown); tier: recorded"
 
 
 def test_a_report_takes_the_parameters_of_its_header(golden: Path, pagetape: Run) -> None:
@@ -256,6 +258,7 @@ READERS = {
     "replay": ("replay",),
     "html": ("html", "-o", os.devnull),
     "sql": ("sql",),
+    "diagnose": ("diagnose",),
 }
 
 
