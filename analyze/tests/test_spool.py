@@ -571,7 +571,7 @@ for line in sys.stdin:
 """
 
 
-def test_two_dozen_kills_leave_nothing_behind(tmp_path: Path, pagetape: Run) -> None:
+def test_a_dozen_kills_leave_nothing_behind(tmp_path: Path, pagetape: Run) -> None:
     dice = random.Random(50)
     pids, tapes, whole = [], [], tmp_path / "whole.tape"
     argv = [sys.executable, "-c", RECORDERS]
@@ -580,7 +580,7 @@ def test_two_dozen_kills_leave_nothing_behind(tmp_path: Path, pagetape: Run) -> 
         subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as forks,
     ):
         assert forks.stdin and forks.stdout
-        for nr in range(24):
+        for nr in range(12):
             out = tmp_path / f"{nr}.tape"
             forks.stdin.write(f"-o {out} --snapshot proc --events page --sample 0\n")
             forks.stdin.flush()
@@ -605,7 +605,7 @@ def test_two_dozen_kills_leave_nothing_behind(tmp_path: Path, pagetape: Run) -> 
         accounted(Tape(whole))
         assert pagetape("info", whole, "--json").json["lost"] == 0
         begun += Tape(whole).num_rows("event") > 0
-    assert begun >= 12
+    assert begun >= 6
     for part in parts:  # the next recorder of that name removes it
         out = tmp_path / re.sub(r"\.\w+\.part$", "", part.name[1:])
         assert pagetape("record", "-o", out, "--snapshot", "proc", "--duration", 0.01).status == 0

@@ -22,7 +22,7 @@ Run = Callable[..., Any]
 
 PAGETAPE = [sys.executable, "-c", "from pagetape.cli import main; main()"]
 
-# Single pages, and blocks of order 4: getxattr() takes one and frees it. Two seconds, from the
+# Single pages, and blocks of order 4: getxattr() takes one and frees it. A second, from the
 # moment at which as many loads run as there are files named: under each recorder one.
 _LOAD = """
 import ctypes, sys, time
@@ -32,7 +32,7 @@ own.touch()
 begin, end = time.monotonic(), 0
 while not end or time.monotonic() < end:
     if not end and (all(map(Path.exists, others)) or time.monotonic() > begin + 60):
-        end = time.monotonic() + 2
+        end = time.monotonic() + 1
     x = bytearray(8 << 20)
     ctypes.CDLL(None).getxattr(b"/", b"user.pagetape", ctypes.create_string_buffer(65536), 65536)
 """

@@ -257,7 +257,7 @@ def test_long_lists_are_exact_although_nothing_is_held_for_long(snapshot: Any) -
     megabytes = to_fragment(2048)
     locks, holds, longest = [], [], 0
     with fragmented(megabytes), load():
-        for nr in range(5):
+        for nr in range(3):
             facts, tables = take(snapshot, nr)
             assert facts["exact"], facts
             longest = max(longest, tables["free_block"].num_rows)
