@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import matrix
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -95,7 +96,7 @@ def groups(rows: list[Row]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=matrix.number(12, 40), deadline=None)
 @given(rows=events, first=st.integers(0, 60), length=st.integers(1, 120))
 def test_each_group_is_that_of_a_loop_over_the_rows(
     rows: list[Row], first: int, length: int

@@ -23,6 +23,8 @@ from pagetape.indexing import host_rows
 from pagetape.indexing.compact import Compactor, dates
 from pagetape.schemas.tape import Tape, Writer
 
+from .conftest import beginning
+
 Run = Callable[..., Any]
 DATA = Path("analyze/tests/data")
 ANSWERED = [name for name in query.about_tapes() if query.of_index(name)]
@@ -42,9 +44,7 @@ def tapes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     place = tmp_path_factory.mktemp("fleet")
     real = {}
     for name in ("pressure", "server"):
-        real[name] = place / f"{name}.tape"
-        real[name].write_bytes(b"")
-        archives.bundle.write(DATA / f"{name}.tape", real[name])
+        real[name] = archives.packed(beginning(DATA / f"{name}.tape", place / f"{name}.tape"))
     old, new = {"kernel": "6.12.5"}, {"kernel": "6.18.1"}
     other = new | {"events": ["kmem:mm_page_free"]}
     return real | {

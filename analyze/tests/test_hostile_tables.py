@@ -188,14 +188,9 @@ CASES: dict[str, Callable[[Path], object]] = {
 # The suite tries the long commands on one tape of each kind of damage.
 OF_EACH_KIND = (
     "offset 200000",
-    "indices beyond the labels",
     "an unknown label",
-    "a null",
     "event for compaction",
-    "a column twice",
     "event is a FIFO",
-    "zone is a link",
-    "task is a directory",
     "a bomb in event",
     "a hole of 1 TiB in task",
     "cut at the end",
@@ -256,7 +251,7 @@ def test_labels_in_another_order_are_the_same_tape(
     tape = tmp_path / "whole.tape"
     shutil.copytree(whole, tape)
     labels_reversed(tape)
-    for command in (("validate",), ("replay",), ("report", "metrics")):
+    for command in (("validate",), ("replay", "--ensemble", "0"), ("report", "metrics")):
         before, after = (pagetape(*command, path, "--json").json for path in (whole, tape))
         for answer in (before, after):
             for key in ("tape", "events_per_s"):

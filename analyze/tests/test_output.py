@@ -414,11 +414,14 @@ def test_a_file_is_as_private_as_its_tape(
     _open(tape, directory, files, os.getegid())
     pagetape("html", tape, "-o", tmp_path / "p.html")
     pagetape("export", tape, "-o", tmp_path / "t.json")
-    pagetape("sweep", tape, "-o", tmp_path / "dir", "--html", tmp_path / "s.html")
-    (result,) = (tmp_path / "dir").glob("*.json")
-    for file in (tmp_path / "p.html", tmp_path / "t.json", tmp_path / "s.html", result):
+    made = [tmp_path / "p.html", tmp_path / "t.json"]
+    if matrix.WHOLE or (directory, files) in ((0o700, 0o644), (0o750, 0o640)):
+        pagetape("sweep", tape, "-o", tmp_path / "dir", "--html", tmp_path / "s.html")
+        made += [tmp_path / "s.html", *(tmp_path / "dir").glob("*.json")]
+        assert len(made) == 4
+        assert (tmp_path / "dir").stat().st_mode & 0o777 == mode | 0o100 | (mode & 0o044) >> 2
+    for file in made:
         assert file.stat().st_mode & 0o777 == mode, file
-    assert (tmp_path / "dir").stat().st_mode & 0o777 == mode | 0o100 | (mode & 0o044) >> 2
 
 
 @pytest.mark.usefixtures("umask", "short_pages")
@@ -548,7 +551,7 @@ def test_a_kill_while_a_tape_becomes_one_file_leaves_it_whole(golden: Path, tmp_
     output.put_in_one_file(Path(shutil.copytree(golden, tmp_path / "first.tape")))
     takes = time.monotonic() - began
     assert (tmp_path / "first.tape").is_file()
-    kinds, kills = set(), matrix.number(6, 20)
+    kinds, kills = set(), matrix.number(4, 20)
     for i in range(kills):
         path = shutil.copytree(golden, tmp_path / f"{i}.tape")
         words = [sys.executable, "-c", _CLOSING, path]

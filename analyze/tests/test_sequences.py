@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import matrix
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -104,7 +105,7 @@ def same(found: list[Any], wanted: Iterator[tuple[Any, ...]]) -> None:
     assert found == sorted(wanted, key=repr)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=matrix.number(20, 60), deadline=None)
 @given(rows=events, batch=st.integers(1, 20))
 def test_each_use_and_each_run_is_that_of_a_loop_over_the_rows(rows: list[Row], batch: int) -> None:
     with TemporaryDirectory() as place:
@@ -123,7 +124,7 @@ def test_each_use_and_each_run_is_that_of_a_loop_over_the_rows(rows: list[Row], 
         same(asked(tape, columns, "movable_page_use"), of_movable)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=matrix.number(8, 15), deadline=None)
 @given(rows=events, batch=st.integers(1, 20), interval_ms=st.integers(1, 9))
 def test_counts_by_time_are_those_of_a_loop_over_the_rows(
     rows: list[Row], batch: int, interval_ms: int
@@ -155,7 +156,7 @@ def test_counts_by_time_are_those_of_a_loop_over_the_rows(
                 assert {row[1] for row in rows_of} == ({ms} if rows else set())
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=matrix.number(8, 20), deadline=None)
 @given(rows=events, first=st.integers(0, 20), length=st.integers(0, 60))
 def test_a_part_of_the_time_begins_without_a_past(rows: list[Row], first: int, length: int) -> None:
     with TemporaryDirectory() as place:

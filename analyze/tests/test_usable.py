@@ -7,6 +7,7 @@ The engine's side is zone_watermark_fast, unusable_pages and zone_has_chunk of r
 from pathlib import Path
 from typing import Any
 
+import matrix
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -144,7 +145,7 @@ requests = st.builds(
 
 @pytest.mark.parametrize("row", ROWS)
 @settings(
-    max_examples=3,
+    max_examples=matrix.number(1, 3),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     phases=[Phase.generate],  # an example has hundreds of states: shrinking them takes minutes

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from pagetape import cli
@@ -30,11 +32,9 @@ def zone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: directory / f"{name}.tape" for name in TAPES}
 
 
-def _is_on_tape(row: dict[str, Any], *, past_lock: bool) -> bool:
-    """Both kernels have lists for orders 0 to 3 and for whole pageblocks (order 9)."""
-    if row["kind"] == "free":
-        return past_lock or row["page_order"] not in (0, 1, 2, 3, 9)
-    return row["kind"] in ("alloc_zone_locked", "pcpu_drain", "alloc_extfrag")
+# Both kernels have lists for these orders, the last that of whole pageblocks.
+LISTED = pa.array([0, 1, 2, 3, 9])
+OF_THE_ZONE = pa.array(["alloc_zone_locked", "pcpu_drain", "alloc_extfrag"])
 
 
 @pytest.mark.parametrize("name", TAPES)
@@ -42,18 +42,22 @@ def test_a_projection_has_the_events_of_the_set_in_their_places(
     zone: dict[str, Path], name: str
 ) -> None:
     page, made = Tape(TAPES[name]), Tape(zone[name])
-    rows = page.rows("event")
-    inferred = validation.inferred(page).to_pylist()
-    locked = {row["at"] for row in inferred if row["kind"] == "direct_free"}
-    assert bool(locked) == (name == "server")
-    places = [n for n, row in enumerate(rows) if _is_on_tape(row, past_lock=n in locked)]
-    assert made.rows("event") == [rows[n] for n in places]
+    rows, inferred = page.table("event"), validation.inferred(page)
+    locked = inferred["at"].filter(pc.equal(inferred["kind"].cast("utf8"), "direct_free"))
+    assert bool(len(locked)) == (name == "server")
+    kinds, at = rows["kind"].cast("utf8"), pa.array(range(len(rows)), locked.type)
+    past_list = pc.or_(
+        pc.is_in(at, locked), pc.invert(pc.is_in(rows["page_order"].cast("int64"), LISTED))
+    )
+    freed = pc.and_(pc.equal(kinds, "free"), past_list)
+    places = at.filter(pc.or_(freed, pc.is_in(kinds, OF_THE_ZONE))).to_pylist()
+    assert made.table("event") == rows.take(places)
     for table in ("reclaim", "compaction", "sample", "parameter"):
         wanted = [row | {"at": bisect_left(places, row["at"])} for row in page.rows(table)]
         assert made.rows(table) == wanted
     for table in ("zone", "free_block", "pcp_page", "pageblock", "snapshot", "task"):
         assert made.table(table) == page.table(table)
-    counted = Counter(row["kind"] for row in made.rows("event"))
+    counted = Counter(made.table("event")["kind"].to_pylist())
     points = {row["name"]: row["events"] for row in made.rows("tracepoint")}
     assert points["mm_page_free"] == counted["free"]
     assert points["mm_page_pcpu_drain"] == counted["pcpu_drain"]

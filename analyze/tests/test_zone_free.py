@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import matrix
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -305,14 +306,14 @@ def _check(t: Row, tape: Tape, db: Database, span: Span | None) -> None:
         assert asked(db, f"SELECT {columns} FROM {view}") == at(moments), view
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=matrix.number(10, 30), deadline=None)
 @given(t=tapes)
 def test_each_count_is_that_of_a_loop_over_the_rows(t: Row) -> None:
     with TemporaryDirectory() as where:
         check(t, write(Path(where) / "t.tape", t))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=matrix.number(5, 12), deadline=None)
 @given(t=tapes, first=st.integers(0, 20), length=st.integers(0, 60))
 def test_a_part_of_the_time_has_its_own_count(t: Row, first: int, length: int) -> None:
     with TemporaryDirectory() as where:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import matrix
 import pyarrow as pa
 import pytest
 from tracedat import CPUSTAT, OFFSET, TSC2NSEC, UNAME, Format, Lost, Machine, TraceDat, ring
@@ -686,7 +687,7 @@ def test_events_of_locks_are_counted_because_the_file_does_not_name_the_zones(
 def test_truncated_files_are_refused(path: Path, tmp_path: Path) -> None:
     whole = path.read_bytes()
     cut = tmp_path / "cut.dat"
-    for twentieth in range(20):
+    for twentieth in matrix.some(range(20), 3):
         cut.write_bytes(whole[: len(whole) * twentieth // 20])
         assert re.match("PATH: (empty|not a trace.dat|damaged)", refused(cut))
 
@@ -697,7 +698,7 @@ def test_damaged_files_are_read_or_refused(path: Path, tmp_path: Path) -> None:
     whole = path.read_bytes()
     damaged = tmp_path / "damaged.dat"
     outcomes: Counter[str] = Counter()
-    for seed in range(25):
+    for seed in range(matrix.number(9, 25)):
         rng = random.Random(seed)
         data = bytearray(whole)
         for _ in range(rng.choice([1, 4, 32])):
