@@ -18,6 +18,8 @@ class Groups:
     results are new buffers. Buffers that they are made of begin at the row `offset`.
     """
 
+    number: pa.Buffer  # of each row's group, 16 bits, in the order of time
+
     def __init__(self, keys: list[tuple[Any, int, Any, int]], nr: int) -> None: ...
     def __len__(self) -> int: ...
     @property
@@ -45,6 +47,7 @@ class Order:
     """
 
     number: pa.Buffer  # of each row's group, 16 bits
+    nr_groups: int
 
     def __init__(self, low: Any, high: Any, rows: Any, nr_groups: int, nr: int) -> None: ...
     def keys(self, buffer: Any, width: int, offset: int) -> pa.Buffer:

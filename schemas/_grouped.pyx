@@ -73,7 +73,8 @@ cdef _picked_bits(buffer, size_t offset, size_t nr_from, at, size_t nr):
 
 cdef class Groups:
     cdef groups to
-    cdef object number, place, _first, _rows
+    cdef readonly object number
+    cdef object place, _first, _rows
 
     def __cinit__(self, list keys, size_t nr):
         cdef error err
@@ -132,7 +133,8 @@ cdef class Groups:
 
 
 cdef class Order:
-    cdef size_t nr, nr_groups
+    cdef size_t nr
+    cdef readonly size_t nr_groups
     cdef groups of
     cdef readonly object number
     cdef object place

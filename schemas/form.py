@@ -19,7 +19,7 @@ import json
 import struct
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -79,6 +79,47 @@ def _width(array: pa.Array) -> int:
 
 def _array(kind: pa.DataType, nr: int, valid: pa.Buffer | None, values: pa.Buffer) -> pa.Array:
     return pa.Array.from_buffers(kind, nr, [valid, values])
+
+
+class GroupedRows:
+    """Rows of a table whose `group` columns stand apart, once for each group."""
+
+    def __init__(self, rows: pa.RecordBatch, keys: pa.RecordBatch) -> None:
+        """`rows` has the other columns and, at its end, `group`: the place in `keys`."""
+        self.rows, self.keys = rows, keys
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+    def taken(self, names: Sequence[str], places: pa.Array) -> pa.RecordBatch:
+        """The rows at these places, with these columns."""
+        rows = self.rows.take(places)
+        keys = self.keys.take(rows["group"])
+        schema = pa.schema([*rows.schema, *keys.schema])
+        return pa.RecordBatch.from_arrays(rows.columns + keys.columns, schema=schema).select(names)
+
+
+def in_groups(batch: pa.RecordBatch, table: Table) -> Iterator[GroupedRows]:
+    """Rows of a table, in groups by those of its `group` columns that the batch has."""
+    names = batch.schema.names
+    for first in range(0, batch.num_rows, BATCH_ROWS):
+        piece = batch.slice(first, BATCH_ROWS)
+        keys = piece.select([name for name in table.group if name in names])
+        groups = _groups(keys.columns, len(piece))
+        number = _array(pa.uint16(), len(piece), None, groups.number)
+        others = piece.select([name for name in names if name not in table.group])
+        yield GroupedRows(others.append_column("group", number), keys.take(_first(groups)))
+
+
+def _groups(keys: Sequence[pa.Array], nr: int) -> Groups:
+    # A column of nulls tells no groups apart.
+    known = [_numbers(one) for one in keys if one.null_count < nr]
+    return Groups([(one.buffers()[1], _width(one), _bits(one), one.offset) for one in known], nr)
+
+
+def _first(groups: Groups) -> pa.Array:
+    """The first row of each group."""
+    return _array(pa.uint16(), len(groups), None, groups.first)
 
 
 class Form:
@@ -231,17 +272,13 @@ class Grouped(Form):
     def _grouped(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Metadata]:
         nr = batch.num_rows
         key = [batch.column(i) for i in self._keys]
-        # A column of nulls tells no groups apart.
-        known = [_numbers(one) for one in key if one.null_count < nr]
-        groups = Groups(
-            [(one.buffers()[1], _width(one), _bits(one), one.offset) for one in known], nr
-        )
+        groups = _groups(key, nr)
         arrays = [batch.column(name) for name in self.table.in_time]
         arrays += [_array(pa.uint8(), nr, None, one) for one in groups.numbers()]
         for i in self._in_groups:
             if self.table.columns[i].name not in self.table.group:
                 arrays += self._stored(groups, self.table.columns[i], batch.column(i))
-        first = pa.Array.from_buffers(pa.uint16(), len(groups), [None, groups.first])
+        first = _first(groups)
         table = [_array(pa.uint32(), len(groups), None, groups.rows)]
         table += [_values(one).take(first) for one in key]
         about = pa.RecordBatch.from_arrays(table, schema=self._groups).serialize()
@@ -288,9 +325,11 @@ class Grouped(Form):
                 raise ValueError(f"nulls in column '{field.name}' of its groups")
         return table
 
-    def arrays(
+    def parts(
         self, batch: pa.RecordBatch, metadata: Metadata, columns: list[int]
-    ) -> list[pa.Array]:
+    ) -> tuple[Order, dict[int, pa.Array], dict[int, pa.Array]]:
+        """The order of the rows, and these columns: those of the rows, and those of the groups.
+        ValueError as arrays()."""
         nr, table = batch.num_rows, self._table(metadata)
         there = iter(batch.columns)
         found = {
@@ -299,19 +338,29 @@ class Grouped(Form):
         low, high = next(there), next(there)
         rows = table.column(0).buffers()[1]
         order = Order(low.buffers()[1], high.buffers()[1], rows, table.num_rows, nr)
+        keys = {}
         for i in columns:
+            column = self.table.columns[i]
             if i in self._keys:
-                key = table.column(self._keys[i])
-                found[i] = self._key(order, nr, self.table.columns[i], key)
+                keys[i] = table.column(self._keys[i])
+                if column.labels:
+                    # Checks the numbers of few groups, not those of all rows.
+                    labels = self._labels[column.name]
+                    keys[i] = pa.DictionaryArray.from_arrays(keys[i], labels)
             elif i not in found:
-                found[i] = self._in_time(order, self.table.columns[i], there)
+                found[i] = self._in_time(order, column, there)
+        return order, found, keys
+
+    def arrays(
+        self, batch: pa.RecordBatch, metadata: Metadata, columns: list[int]
+    ) -> list[pa.Array]:
+        order, found, keys = self.parts(batch, metadata, columns)
+        found |= {i: self._key(order, batch.num_rows, key) for i, key in keys.items()}
         return [found[i] for i in columns]
 
-    def _key(self, order: Order, nr: int, column: Column, key: pa.Array) -> pa.Array:
+    @staticmethod
+    def _key(order: Order, nr: int, key: pa.Array) -> pa.Array:
         """A column of the group table as one of `nr` rows."""
-        if column.labels:
-            # Checks the numbers of few groups, not those of all rows.
-            key = pa.DictionaryArray.from_arrays(key, self._labels[column.name])
         if key.null_count == len(key) > 0:
             return _nulls(key, nr)
         if pa.types.is_string(key.type):

@@ -8,7 +8,7 @@ is named as the binding includes it, below one of the directories; those that it
 it. Declarations have the names of C or their aliases; a struct with the name of a function is
 NAME_c. The headers have the form of this tree. Macros, members without a name, and what has a type
 of a library are left out. The dict POINTERS has the pointers of each struct that has nothing else,
-but a number before them.
+but numbers before them.
 """
 
 import os
@@ -127,7 +127,7 @@ class Words:
 def pointers(body: str) -> list[str]:
     """The names of a struct's members after the first pointer, if all of them are pointers."""
     members = [member.strip() for member in body.split(";")[:-1]]
-    if members and "*" not in members[0]:
+    while members and "*" not in members[0]:
         members = members[1:]
     names = [m[1] for member in members if (m := re.fullmatch(r"(?:const )?\w+ \*(\w+)", member))]
     return names if len(names) == len(members) else []

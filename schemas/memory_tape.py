@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pagetape.schemas import TABLES
+from pagetape.schemas.form import GroupedRows, in_groups
 from pagetape.schemas.table_file import Choice
 from pagetape.schemas.tape import Tape
 
@@ -43,6 +44,12 @@ class MemoryTape(Tape):
     ) -> Iterator[pa.RecordBatch]:
         chosen = _chosen(name, columns)
         yield from (batch.select(chosen) for batch in self._batches[name])
+
+    def grouped(
+        self, name: str, columns: Collection[str], choice: tuple[str, Choice] | None = None
+    ) -> Iterator[GroupedRows]:
+        for rows in self.batches(name, columns, choice):
+            yield from in_groups(rows, TABLES[name])
 
     def table(self, name: str) -> pa.Table:
         return pa.Table.from_batches(self._batches[name], TABLES[name].arrow)
@@ -92,6 +99,14 @@ class TapeWith(Tape):
         if name not in self._instead:
             return self._tape.batches(name, columns, choice)
         return iter(self.table(name).select(_chosen(name, columns)).to_batches())
+
+    def grouped(
+        self, name: str, columns: Collection[str], choice: tuple[str, Choice] | None = None
+    ) -> Iterator[GroupedRows]:
+        if name not in self._instead:
+            return self._tape.grouped(name, columns, choice)
+        batches = self.batches(name, columns)
+        return (groups for rows in batches for groups in in_groups(rows, TABLES[name]))
 
     def table(self, name: str) -> pa.Table:
         return self._instead[name] if name in self._instead else self._tape.table(name)

@@ -31,7 +31,16 @@ import pyarrow as pa
 
 from pagetape.schemas import Column, Table, batch_sizes
 from pagetape.schemas.batch_sizes import MAGIC, Size
-from pagetape.schemas.form import NUMBERS, Form, Grouped, Metadata, form_of, plain_form
+from pagetape.schemas.form import (
+    NUMBERS,
+    Form,
+    Grouped,
+    GroupedRows,
+    Metadata,
+    form_of,
+    in_groups,
+    plain_form,
+)
 
 # Limits of decoded bytes. Rows of zeros compress by 5,000 and more, those of recordings do not.
 _RATIO = 1024  # decoded bytes per byte of the file, ...
@@ -383,13 +392,39 @@ class TableFile:
         With `choice`, a column to look at and a function, only the batches that it chooses, if the
         table is in groups. A torn file has no choice, and ends at its first damage.
         """
-        chosen = self._chosen(columns)
         if not self.torn:
             read, nr = self._reading(columns)
-            glances = self._glances(choice[0]) if choice else []
-            wanted = choice[1](glances) if choice and glances else [True] * nr
-            yield from map(read, compress(range(nr), wanted))
+            yield from map(read, compress(range(nr), self._wanted(choice, nr)))
             return
+        chosen = self._chosen(columns)
+        for batch, about in self._torn(chosen):
+            yield self._finished(batch, about, chosen)
+
+    def grouped(
+        self, columns: Collection[str], choice: tuple[str, Choice] | None = None
+    ) -> Iterator[GroupedRows]:
+        """The same rows, with the columns of their groups apart."""
+        if not isinstance(self._form, Grouped):
+            for rows in self.batches(columns, choice):
+                yield from in_groups(rows, self._table)
+            return
+        chosen = self._chosen(columns)
+        if self.torn:
+            found = self._torn(chosen)
+        else:
+            reader = self._opened(chosen)
+            wanted = self._wanted(choice, nr := reader.num_record_batches)
+            found = (self._valid(reader, i) for i in compress(range(nr), wanted))
+        for batch, about in found:
+            yield self._parts(batch, about, chosen)
+
+    def _wanted(self, choice: tuple[str, Choice] | None, nr: int) -> list[bool]:
+        """Which of `nr` batches a reader wants."""
+        glances = self._glances(choice[0]) if choice else []
+        return choice[1](glances) if choice and glances else [True] * nr
+
+    def _torn(self, chosen: list[int]) -> Iterator[tuple[pa.RecordBatch, Metadata]]:
+        """The batches of a torn file up to its first damage, and their metadata."""
         reader = self._opened(chosen)
         while True:
             try:
@@ -398,7 +433,7 @@ class TableFile:
             except (StopIteration, TableError, *_UNREADABLE):
                 return
             _check_nulls(batch)
-            yield self._finished(batch, about, chosen)
+            yield batch, about
 
     def _glances(self, column: str) -> list[Glance]:
         """A glance at each batch; none of a table that is not in groups."""
@@ -521,9 +556,25 @@ class TableFile:
         there = [i for i in chosen if i in self._there]
         with _explained():
             found = dict(zip(there, self._form.arrays(batch, about, there), strict=True))
+        return self._batch(found, batch.num_rows, chosen)
+
+    def _parts(self, batch: pa.RecordBatch, about: Metadata, chosen: list[int]) -> GroupedRows:
+        """The same of a table in groups, with the columns of these apart."""
+        form = self._form
+        assert isinstance(form, Grouped)
+        with _explained():
+            order, found, keys = form.parts(batch, about, [i for i in chosen if i in self._there])
+        apart = [i for i in chosen if self._table.columns[i].name in self._table.group]
+        rows = self._batch(found, batch.num_rows, [i for i in chosen if i not in apart])
+        number = pa.Array.from_buffers(pa.uint16(), batch.num_rows, [None, order.number])
+        rows = rows.append_column("group", number)
+        return GroupedRows(rows, self._batch(keys, order.nr_groups, apart))
+
+    def _batch(self, found: dict[int, pa.Array], nr: int, chosen: list[int]) -> pa.RecordBatch:
+        """These columns of the table, of which the file has those that were found."""
         columns = self._table.columns
         arrays = [
-            self._labelled(columns[i], found[i]) if i in found else columns[i].nulls(batch.num_rows)
+            self._labelled(columns[i], found[i]) if i in found else columns[i].nulls(nr)
             for i in chosen
         ]
         schema = pa.schema([self._table.arrow.field(i) for i in chosen])

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from pagetape.schemas import TABLES, VERSION, bundle
 from pagetape.schemas.facts import parse_facts
-from pagetape.schemas.form import WRITTEN, form_of
+from pagetape.schemas.form import WRITTEN, GroupedRows, form_of
 from pagetape.schemas.table_file import (
     Choice,
     Section,
@@ -274,6 +274,14 @@ class Tape:
         if name in self.tables:
             with self._opened(name) as file:
                 yield from file.batches(columns, choice)
+
+    def grouped(
+        self, name: str, columns: Collection[str], choice: tuple[str, Choice] | None = None
+    ) -> Iterator[GroupedRows]:
+        """The same, with the columns of groups apart."""
+        if name in self.tables:
+            with self._opened(name) as file:
+                yield from file.grouped(columns, choice)
 
     def table(self, name: str) -> pa.Table:
         """All of table `name` in memory; empty if it is absent."""

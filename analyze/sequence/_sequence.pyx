@@ -38,9 +38,9 @@ cdef void fill_input(void *members, str struct, dict columns) except *:
         (<const void **>members)[i] = address(column[not name.endswith("_valid")])
 
 
-cdef sequence_events events_of(size_t nr, dict columns):
+cdef sequence_events events_of(size_t nr, size_t nr_groups, dict columns):
     cdef sequence_events events
-    events.nr = nr
+    events.nr, events.nr_groups = nr, nr_groups
     fill_input(&events.ts, "sequence_events", columns)
     return events
 
@@ -62,8 +62,8 @@ cdef class PageUses:
     def __dealloc__(self):
         page_uses_free(self.uses)
 
-    def read(self, size_t nr, dict columns, dict out):
-        cdef sequence_events events = events_of(nr, columns)
+    def read(self, size_t nr, size_t nr_groups, dict columns, dict out):
+        cdef sequence_events events = events_of(nr, nr_groups, columns)
         cdef page_use_rows rows
         cdef long found
         fill(&rows, "page_use_rows", out)
@@ -89,8 +89,8 @@ cdef class LockRuns:
     def __dealloc__(self):
         lock_runs_free(self.runs)
 
-    def read(self, size_t nr, dict columns, dict out):
-        cdef sequence_events events = events_of(nr, columns)
+    def read(self, size_t nr, size_t nr_groups, dict columns, dict out):
+        cdef sequence_events events = events_of(nr, nr_groups, columns)
         cdef lock_run_rows rows
         cdef long found
         fill(&rows, "lock_run_rows", out)
@@ -114,8 +114,8 @@ cdef class ListDemand:
     def __dealloc__(self):
         list_demand_free(self.demand)
 
-    def read(self, size_t nr, dict columns, dict out):
-        cdef sequence_events events = events_of(nr, columns)
+    def read(self, size_t nr, size_t nr_groups, dict columns, dict out):
+        cdef sequence_events events = events_of(nr, nr_groups, columns)
         cdef list_demand_rows rows
         cdef long found
         fill(&rows, "list_demand_rows", out)
@@ -139,8 +139,8 @@ cdef class EventCounts:
     def __dealloc__(self):
         event_counts_free(self.counts)
 
-    def read(self, size_t nr, dict columns, dict out):
-        cdef sequence_events events = events_of(nr, columns)
+    def read(self, size_t nr, size_t nr_groups, dict columns, dict out):
+        cdef sequence_events events = events_of(nr, nr_groups, columns)
         cdef event_count_rows rows
         cdef long found
         fill(&rows, "event_count_rows", out)
@@ -199,26 +199,27 @@ cdef class ZoneFree:
     def __dealloc__(self):
         zone_free_close(self.pass_)
 
-    def read(self, size_t nr, dict columns, size_t nr_compaction, dict compaction, size_t room, dict out):
-        cdef sequence_events events = events_of(nr, columns)
+    def read(self, size_t nr, size_t nr_groups, dict columns, size_t nr_compaction, dict compaction,
+             size_t nr_found, size_t room, dict out):
+        cdef sequence_events events = events_of(nr, nr_groups, columns)
         cdef zone_free_compaction rows
         cdef zone_free_out found
-        cdef long nr_found
+        cdef long nr_rows
         cdef bint wants_events, wants_compaction
-        rows.nr, found.room = nr_compaction, room
+        rows.nr, found.nr, found.room = nr_compaction, nr_found, room
         fill_input(&rows.ts, "zone_free_compaction", compaction)
         fill(&found.why, "zone_free_out", out)
         with nogil:
-            nr_found = zone_free_read(self.pass_, &events, &rows, &found)
+            nr_rows = zone_free_read(self.pass_, &events, &rows, &found)
             wants_events = zone_free_wants_events(self.pass_, &events)
             wants_compaction = zone_free_wants_compaction(self.pass_, &rows)
             if wants_events:
                 zone_free_next_events(self.pass_)
             if wants_compaction:
                 zone_free_next_compaction(self.pass_)
-        if nr_found < 0:
+        if nr_rows < 0:
             raise MemoryError
-        return nr_found, wants_events, wants_compaction
+        return nr_rows, wants_events, wants_compaction
 
     def result(self, size_t nr_readings):
         cdef zone_free_result_c found = zone_free_result(self.pass_)
@@ -245,13 +246,11 @@ cdef class EventGroups:
     def __dealloc__(self):
         event_groups_free(self.groups)
 
-    def read(self, size_t nr, dict columns, dict out):
-        cdef sequence_events events = events_of(nr, columns)
-        cdef event_details details
+    def read(self, size_t nr, size_t nr_groups, dict columns, dict out):
+        cdef sequence_events events = events_of(nr, nr_groups, columns)
         cdef int failed
-        fill_input(&details, "event_details", columns)
         with nogil:
-            failed = event_groups_read(self.groups, &events, &details)
+            failed = event_groups_read(self.groups, &events)
         if failed < 0:
             raise MemoryError
         return 0

@@ -55,11 +55,12 @@ long event_counts_read(struct event_counts *c, const struct sequence_events *e,
 	uint64_t interval = 0, begin = 0;
 
 	for (size_t i = 0; i < e->nr; i++) {
-		bool has_order = is_valid(e->page_order_valid, i);
-		uint8_t order = has_order ? e->page_order[i] : 0;
+		uint16_t group = e->group[i];
+		bool has_order = is_valid(e->page_order_valid, group);
+		uint8_t order = has_order ? e->page_order[group] : 0;
 		uint32_t *row;
 
-		if (e->ts[i] < c->kinds.first_ts || e->ts[i] >= c->kinds.end_ts)
+		if (!is_in_span(&c->kinds, e->ts[i]))
 			continue;
 		if (!nr || e->ts[i] - begin >= c->interval_ns) {
 			end_rows(c, rows, first, nr);
@@ -67,10 +68,10 @@ long event_counts_read(struct event_counts *c, const struct sequence_events *e,
 			interval = (e->ts[i] - c->start_ts) / c->interval_ns;
 			begin = c->start_ts + interval * c->interval_ns;
 		}
-		row = row_of(c, e->kind[i], has_order, order);
+		row = row_of(c, e->kind[group], has_order, order);
 		if (!*row) {
 			rows->interval[nr] = interval;
-			rows->kind[nr] = e->kind[i];
+			rows->kind[nr] = e->kind[group];
 			rows->page_order[nr] = order;
 			if (has_order)
 				set_valid(rows->page_order_valid, nr);

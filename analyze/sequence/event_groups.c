@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { FIRST_GROUPS = 1 << 12, CPUS = 1 << 16 };
 
@@ -24,6 +23,7 @@ enum {
 	HAS_FALLBACK_TYPE = 1 << 9,
 	HAS_OWNER = 1 << 10,
 	OWNER = 1 << 11,
+	OF_EVENT = PLAYED | INTERRUPT, /* the others are those of a group of the batch */
 };
 
 /* What the events of a group have in common. */
@@ -48,18 +48,28 @@ struct group {
 	uint64_t last_ts;
 };
 
+/* The latest events of a group of the batch, which the table has as several ones: by thread. */
+struct latest {
+	struct group *group; /* of the last event; NULL: none yet */
+	uint32_t events;     /* that are not in the group so far, */
+	uint32_t runs;       /* and runs */
+	struct key key;
+	/* What such an event does to moved[]; 0 of those that no run counts. */
+	uint8_t sets, clears;
+};
+
 struct event_groups {
 	struct sequence_kinds kinds;
 	struct event_groups_choice choice;
 	struct group *groups;
 	size_t capacity;
 	size_t nr;
-	size_t most;                /* groups */
-	size_t ending;              /* next one of event_groups_end() */
-	struct group *last[1 << 8]; /* of each kind: events alike follow each other */
+	size_t most;   /* groups */
+	size_t ending; /* next one of event_groups_end() */
 	/* Of each CPU: bit 0, the last request took a page from the zone; bit 1, the last free gave
 	 * one. */
 	uint8_t moved[CPUS];
+	struct latest latest[GROUPS_MOST]; /* by group of the batch */
 };
 
 int event_groups_new(struct event_groups **out, struct sequence_kinds kinds,
@@ -95,10 +105,21 @@ static struct group *group_of(struct group *groups, size_t capacity, const uint6
 	uint64_t x = words[0] * 0x9e3779b97f4a7c15u ^ words[1] * 0xbf58476d1ce4e5b9u;
 	size_t at = (x ^ x >> 32) & (capacity - 1);
 
-	while (groups[at].events &&
+	while (groups[at].key.bits &&
 	       (groups[at].words[0] != words[0] || groups[at].words[1] != words[1]))
 		at = (at + 1) & (capacity - 1);
 	return &groups[at];
+}
+
+/* Count the latest events where they belong. */
+static void settle(struct latest *latest)
+{
+	if (latest->group) {
+		latest->group->events += latest->events;
+		latest->group->runs += latest->runs;
+	}
+	latest->group = NULL;
+	latest->events = latest->runs = 0;
 }
 
 static int grow(struct event_groups *g)
@@ -108,17 +129,18 @@ static int grow(struct event_groups *g)
 
 	if (g->capacity + capacity > g->most)
 		return -ENOMEM;
+	for (size_t i = 0; i < GROUPS_MOST; i++)
+		settle(&g->latest[i]);
 	groups = calloc(capacity, sizeof(*groups));
 	if (!groups)
 		return -ENOMEM;
 	for (size_t i = 0; i < g->capacity; i++) {
-		if (g->groups[i].events)
+		if (g->groups[i].key.bits)
 			*group_of(groups, capacity, g->groups[i].words) = g->groups[i];
 	}
 	free(g->groups);
 	g->groups = groups;
 	g->capacity = capacity;
-	memset(g->last, 0, sizeof(g->last));
 	return 0;
 }
 
@@ -139,18 +161,11 @@ static bool is_recorder(const struct event_groups_choice *c, int32_t pid)
 	return false;
 }
 
-/* The values of an event that the columns at hand have; all others are 0. */
-static struct key key_of(const struct event_groups *g, const struct sequence_events *e,
-			 const struct event_details *d, size_t i)
+/* The values that the events of a group of the batch have in common. */
+static struct key key_of(const struct event_groups *g, const struct sequence_events *e, size_t i)
 {
 	struct key key = {.cpu = e->cpu[i], .kind = e->kind[i], .bits = USED};
 
-	if (e->pid)
-		key.pid = e->pid[i];
-	if (e->ts[i] >= g->choice.since && e->ts[i] <= g->choice.until)
-		key.bits |= PLAYED;
-	if (d->flags && d->flags[i] & g->choice.interrupt)
-		key.bits |= INTERRUPT;
 	if (e->page_order && is_valid(e->page_order_valid, i)) {
 		key.bits |= HAS_ORDER;
 		key.page_order = e->page_order[i];
@@ -160,28 +175,28 @@ static struct key key_of(const struct event_groups *g, const struct sequence_eve
 		key.migratetype = e->migratetype[i];
 	}
 	if (key.kind == g->choice.extfrag) {
-		if (d->fallback_order && is_valid(d->fallback_order_valid, i)) {
+		if (e->fallback_order && is_valid(e->fallback_order_valid, i)) {
 			key.bits |= HAS_FALLBACK_ORDER;
-			key.values |= d->fallback_order[i];
+			key.values |= e->fallback_order[i];
 		}
-		if (d->fallback_migratetype && is_valid(d->fallback_migratetype_valid, i)) {
+		if (e->fallback_migratetype && is_valid(e->fallback_migratetype_valid, i)) {
 			key.bits |= HAS_FALLBACK_TYPE;
-			key.values |= (uint32_t)d->fallback_migratetype[i] << 8;
+			key.values |= (uint32_t)e->fallback_migratetype[i] << 8;
 		}
-		if (d->change_ownership && is_valid(d->change_ownership_valid, i))
-			key.bits |= d->change_ownership[i] ? HAS_OWNER | OWNER : HAS_OWNER;
+		if (e->change_ownership && is_valid(e->change_ownership_valid, i))
+			key.bits |= e->change_ownership[i] ? HAS_OWNER | OWNER : HAS_OWNER;
 		return key;
 	}
-	if (d->gfp_flags && is_valid(d->gfp_flags_valid, i)) {
+	if (e->gfp_flags && is_valid(e->gfp_flags_valid, i)) {
 		key.bits |= HAS_GFP;
-		key.values = d->gfp_flags[i];
+		key.values = e->gfp_flags[i];
 	}
 	if (e->percpu_refill && is_valid(e->percpu_refill_valid, i))
 		key.bits |= e->percpu_refill[i] ? HAS_REFILL | REFILL : HAS_REFILL;
 	return key;
 }
 
-/* The group of the event; NULL without memory. */
+/* The group of such events; NULL without memory. */
 static struct group *find(struct event_groups *g, const struct key *key)
 {
 	uint64_t words[2] = {
@@ -189,15 +204,10 @@ static struct group *find(struct event_groups *g, const struct key *key)
 		(uint64_t)key->cpu << 48 | (uint64_t)key->bits << 32 | (uint64_t)key->kind << 16 |
 			(uint64_t)key->page_order << 8 | key->migratetype,
 	};
-	struct group *group = g->last[key->kind];
+	struct group *group = group_of(g->groups, g->capacity, words);
 
-	if (group && group->words[0] == words[0] && group->words[1] == words[1])
+	if (group->key.bits)
 		return group;
-	group = group_of(g->groups, g->capacity, words);
-	if (group->events) {
-		g->last[key->kind] = group;
-		return group;
-	}
 	if (4 * (g->nr + 1) > 3 * g->capacity) {
 		if (grow(g))
 			return NULL;
@@ -212,44 +222,59 @@ static struct group *find(struct event_groups *g, const struct key *key)
 	return group;
 }
 
-/* Whether the event begins a run of the report metrics. */
-static bool begins(struct event_groups *g, const struct group *group)
+/* Go on with events of that thread and these bits; -ENOMEM. */
+static int go_on(struct event_groups *g, struct latest *latest, int32_t pid, int bits)
 {
 	const struct sequence_kinds *k = &g->kinds;
-	uint8_t kind = group->key.kind, *moved = &g->moved[group->key.cpu];
+	uint8_t kind = latest->key.kind;
 	bool moves = kind == k->alloc_zone_locked || kind == k->pcpu_drain;
 	uint8_t side = kind == k->free || kind == k->pcpu_drain ? 2 : 1;
-	bool first;
 
-	if (group->recorder || !(group->key.bits & PLAYED) ||
+	settle(latest);
+	latest->key.pid = pid;
+	latest->key.bits = (uint16_t)((latest->key.bits & ~OF_EVENT) | bits);
+	latest->group = find(g, &latest->key);
+	if (!latest->group)
+		return -ENOMEM;
+	if (latest->group->recorder || !(bits & PLAYED) ||
 	    (!moves && kind != k->alloc && kind != k->free))
-		return false;
-	first = moves && !(*moved & side);
-	*moved = (uint8_t)(moves ? *moved | side : *moved & ~side);
-	return first;
+		side = 0;
+	latest->sets = moves ? side : 0;
+	latest->clears = moves ? 0 : side;
+	return 0;
 }
 
-int event_groups_read(struct event_groups *g, const struct sequence_events *e,
-		      const struct event_details *d)
+int event_groups_read(struct event_groups *g, const struct sequence_events *e)
 {
+	for (size_t i = 0; i < e->nr_groups; i++)
+		g->latest[i] = (struct latest){.key = key_of(g, e, i)};
 	for (size_t i = 0; i < e->nr; i++) {
-		struct key key;
-		struct group *group;
+		uint64_t ts = e->ts[i];
+		struct latest *latest = &g->latest[e->group[i]];
+		int32_t pid = e->pid ? e->pid[i] : 0;
+		int bits = ts >= g->choice.since && ts <= g->choice.until ? PLAYED : 0;
+		uint8_t *moved = &g->moved[latest->key.cpu];
 
-		if (e->ts[i] < g->kinds.first_ts || e->ts[i] >= g->kinds.end_ts)
+		if (!is_in_span(&g->kinds, ts))
 			continue;
-		key = key_of(g, e, d, i);
-		group = find(g, &key);
-		if (!group)
+		if (e->flags && e->flags[i] & g->choice.interrupt)
+			bits |= INTERRUPT;
+		if ((!latest->group || latest->key.pid != pid ||
+		     (latest->key.bits & OF_EVENT) != bits) &&
+		    go_on(g, latest, pid, bits))
 			return -ENOMEM;
-		group->events++;
-		group->runs += begins(g, group);
+		latest->events++;
+		/* Whether the event begins a run of the report metrics. */
+		latest->runs += (latest->sets & ~*moved) != 0;
+		*moved = (uint8_t)((*moved | latest->sets) & ~latest->clears);
 		if (!e->pfn || is_valid(e->pfn_valid, i))
 			continue;
-		if (!group->without_page++)
-			group->first_ts = e->ts[i];
-		group->last_ts = e->ts[i];
+		if (!latest->group->without_page++)
+			latest->group->first_ts = ts;
+		latest->group->last_ts = ts;
 	}
+	for (size_t i = 0; i < e->nr_groups; i++)
+		settle(&g->latest[i]);
 	return 0;
 }
 
@@ -296,7 +321,7 @@ size_t event_groups_end(struct event_groups *g, size_t nr, struct event_group_ro
 	size_t found = 0;
 
 	for (; g->ending < g->capacity && found < nr; g->ending++) {
-		if (g->groups[g->ending].events)
+		if (g->groups[g->ending].key.bits)
 			put_row(rows, found++, &g->groups[g->ending]);
 	}
 	return found;

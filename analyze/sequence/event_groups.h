@@ -9,19 +9,6 @@
 
 #include "sequence.h"
 
-/* Columns of `event` beside those of struct sequence_events. */
-struct event_details {
-	const uint8_t *flags;
-	const uint32_t *gfp_flags;
-	const uint8_t *gfp_flags_valid;
-	const uint8_t *fallback_order;
-	const uint8_t *fallback_order_valid;
-	const uint8_t *fallback_migratetype;
-	const uint8_t *fallback_migratetype_valid;
-	const uint8_t *change_ownership;
-	const uint8_t *change_ownership_valid;
-};
-
 /* Which events count apart: a replay covers those from since to until, both included. */
 struct event_groups_choice {
 	uint64_t since;
@@ -69,8 +56,7 @@ int event_groups_new(struct event_groups **out, struct sequence_kinds kinds,
 void event_groups_free(struct event_groups *g);
 
 /* -ENOMEM beyond `most`. */
-int event_groups_read(struct event_groups *g, const struct sequence_events *events,
-		      const struct event_details *details);
+int event_groups_read(struct event_groups *g, const struct sequence_events *events);
 
 /* After the last batch: up to `nr` rows; 0 at the end. */
 size_t event_groups_end(struct event_groups *g, size_t nr, struct event_group_rows *rows);

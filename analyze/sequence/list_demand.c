@@ -14,13 +14,19 @@ struct demand {
 	int64_t pages;
 };
 
+struct taken {
+	int64_t pages;
+	uint16_t cpu;
+};
+
 struct list_demand {
 	struct sequence_kinds kinds;
 	uint64_t bin_ns;
 	uint8_t huge_order;
-	uint64_t bin, bin_ts;        /* of the last event, and its begin */
-	size_t ending;               /* next CPU of list_demand_end() */
-	struct demand demands[CPUS]; /* of the bin of the CPU's last event */
+	uint64_t bin, bin_ts;            /* of the last event, and its begin */
+	size_t ending;                   /* next CPU of list_demand_end() */
+	struct demand demands[CPUS];     /* of the bin of the CPU's last event */
+	struct taken taken[GROUPS_MOST]; /* by group of the batch */
 };
 
 int list_demand_new(struct list_demand **out, struct sequence_kinds kinds, uint64_t bin_ns,
@@ -53,14 +59,16 @@ static bool put_row(struct list_demand_rows *rows, size_t at, const struct deman
 	return true;
 }
 
-static bool counts(const struct list_demand *d, const struct sequence_events *e, size_t i)
+/* What an event of a group of the batch takes from the lists of its CPU; 0: it does not count. */
+static int64_t pages_of(const struct list_demand *d, const struct sequence_events *e, size_t i)
 {
 	uint8_t order = e->page_order[i];
+	bool alloc = e->kind[i] == d->kinds.alloc;
 
-	return (e->kind[i] == d->kinds.alloc || e->kind[i] == d->kinds.free) &&
-	       e->ts[i] >= d->kinds.first_ts && e->ts[i] < d->kinds.end_ts &&
-	       is_valid(e->pfn_valid, i) && is_valid(e->page_order_valid, i) &&
-	       (order < LIST_ORDERS || (order == d->huge_order && order < ORDERS));
+	if ((!alloc && e->kind[i] != d->kinds.free) || !is_valid(e->page_order_valid, i) ||
+	    (order >= LIST_ORDERS && (order != d->huge_order || order >= ORDERS)))
+		return 0;
+	return alloc ? (int64_t)1 << order : -((int64_t)1 << order);
 }
 
 long list_demand_read(struct list_demand *d, const struct sequence_events *e,
@@ -68,22 +76,24 @@ long list_demand_read(struct list_demand *d, const struct sequence_events *e,
 {
 	size_t nr = 0;
 
+	for (size_t i = 0; i < e->nr_groups; i++)
+		d->taken[i] = (struct taken){pages_of(d, e, i), e->cpu[i]};
 	for (size_t i = 0; i < e->nr; i++) {
-		struct demand *demand = &d->demands[e->cpu[i]];
-		int64_t pages;
+		const struct taken *taken = &d->taken[e->group[i]];
+		struct demand *demand = &d->demands[taken->cpu];
 
-		if (!counts(d, e, i))
+		if (!is_in_span(&d->kinds, e->ts[i]))
 			continue;
 		if (e->ts[i] - d->bin_ts >= d->bin_ns) {
 			d->bin = e->ts[i] / d->bin_ns;
 			d->bin_ts = d->bin * d->bin_ns;
 		}
 		if (demand->bin != d->bin) {
-			nr += put_row(rows, nr, demand, e->cpu[i]);
+			nr += put_row(rows, nr, demand, taken->cpu);
 			*demand = (struct demand){.bin = d->bin};
 		}
-		pages = (int64_t)1 << e->page_order[i];
-		demand->pages += e->kind[i] == d->kinds.alloc ? pages : -pages;
+		if (is_valid(e->pfn_valid, i))
+			demand->pages += taken->pages;
 	}
 	return (long)nr;
 }

@@ -39,7 +39,7 @@ void lock_runs_free(struct lock_runs *r)
 	free(r);
 }
 
-static int what_of(const struct sequence_kinds *k, const struct sequence_events *e, size_t i)
+static int what_of(const struct sequence_kinds *k, const struct sequence_events *e, uint16_t i)
 {
 	if (e->kind[i] == k->pcpu_drain)
 		return RUN_GIVE;
@@ -69,15 +69,16 @@ long lock_runs_read(struct lock_runs *r, const struct sequence_events *e,
 	size_t nr = 0;
 
 	for (size_t i = 0; i < e->nr; i++) {
-		struct run *run = &r->runs[e->cpu[i]];
+		uint16_t cpu = e->cpu[e->group[i]];
+		struct run *run = &r->runs[cpu];
 		int what;
 
-		if (e->ts[i] < r->kinds.first_ts || e->ts[i] >= r->kinds.end_ts)
+		if (!is_in_span(&r->kinds, e->ts[i]))
 			continue;
-		what = what_of(&r->kinds, e, i);
+		what = what_of(&r->kinds, e, e->group[i]);
 		if (what != NO_RUN && run->blocks && run->what == what) {
 			if (what == RUN_TRACE && run->blocks == 2) { /* a pair of its own */
-				nr += put_row(rows, nr, run, e->cpu[i]);
+				nr += put_row(rows, nr, run, cpu);
 				run->from_ts = run->until_ts;
 				run->blocks = 1;
 			}
@@ -85,7 +86,7 @@ long lock_runs_read(struct lock_runs *r, const struct sequence_events *e,
 			run->until_ts = e->ts[i];
 			continue;
 		}
-		nr += put_row(rows, nr, run, e->cpu[i]);
+		nr += put_row(rows, nr, run, cpu);
 		*run = (struct run){e->ts[i], e->ts[i], what != NO_RUN, (uint8_t)what};
 	}
 	return (long)nr;

@@ -8,7 +8,9 @@
  *
  * SQL would sort all events by page or CPU: 10 times the time, and memory in proportion to the
  * tape. A pass reads batches of `event` in the tape's order, column by column, and appends rows to
- * the caller's columns. A batch gives at most one row for each of its events.
+ * the caller's columns. A batch gives at most one row for each of its events. The CPU, the kind and
+ * so on stand once for each group of events that have them in common: a pass decides once for each
+ * group, as a branch on the kind of an event is guessed wrong half of the time.
  *
  * A validity bitmap is Arrow's; NULL: no value is null.
  */
@@ -21,21 +23,34 @@
 /* A batch of events; a pass reads only some of the columns. */
 struct sequence_events {
 	size_t nr;
+	size_t nr_groups;
 	const uint64_t *ts;
-	const uint16_t *cpu;
-	const int32_t *pid;
-	const uint8_t *kind; /* index of the label */
-	const uint64_t *pfn;
+	const int32_t *pid;   /* NULL: not read */
+	const uint8_t *flags; /* NULL: not read */
+	const uint64_t *pfn;  /* NULL: not read */
 	const uint8_t *pfn_valid;
+	const uint16_t *group; /* of each event: its place in the columns below */
+	const uint16_t *cpu;
+	const uint8_t *kind; /* index of the label */
 	const uint8_t *page_order;
 	const uint8_t *page_order_valid;
 	const uint8_t *migratetype;
 	const uint8_t *migratetype_valid;
+	const uint32_t *gfp_flags;
+	const uint8_t *gfp_flags_valid;
 	const uint8_t *percpu_refill;
 	const uint8_t *percpu_refill_valid;
+	const uint8_t *fallback_order;
+	const uint8_t *fallback_order_valid;
+	const uint8_t *fallback_migratetype;
+	const uint8_t *fallback_migratetype_valid;
+	const uint8_t *change_ownership;
+	const uint8_t *change_ownership_valid;
 };
 
-/* Indices of the labels of `kind`, and the events that count: first <= ts < end. */
+enum { GROUPS_MOST = 1 << 16 }; /* of a batch */
+
+/* Indices of the labels of `kind`, and the events that count: first_ts <= ts < end_ts. */
 struct sequence_kinds {
 	uint8_t alloc;
 	uint8_t free;
@@ -45,6 +60,11 @@ struct sequence_kinds {
 	uint64_t first_ts;
 	uint64_t end_ts;
 };
+
+static inline bool is_in_span(const struct sequence_kinds *kinds, uint64_t ts)
+{
+	return ts >= kinds->first_ts && ts < kinds->end_ts;
+}
 
 /*
  * Which allocations page_uses counts: every one, or those of one migratetype and two orders.

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ORDERS = 20, CPUS = 1 << 16 };
+enum { ORDERS = 20, CPUS = 1 << 16, PIECE = 1 << 10 };
 
 /* What the count of a place is. */
 struct place {
@@ -28,6 +28,12 @@ struct place {
 	uint64_t lowest_ts;
 	int64_t lowest_free;
 	bool has_lowest;
+};
+
+/* What an event of a group of the batch does. */
+struct move {
+	int64_t pages; /* that the zone of its page gains */
+	bool depends;  /* it depends on the event, or on others */
 };
 
 /* The last alloc_zone_locked or alloc_extfrag of a CPU. */
@@ -51,6 +57,8 @@ struct zone_free {
 	size_t next_place; /* of the rows of a moment, or of the end */
 	bool locked, counted;
 	struct taken taken[CPUS];
+	struct move moves[GROUPS_MOST]; /* by group of the batch */
+	uint32_t acting[PIECE];         /* events of a piece of the batch */
 };
 
 /* The numbers of a damaged tape may be too large: they wrap. */
@@ -259,85 +267,134 @@ static bool is_captured(const struct zone_free *z, int order, enum last_kind las
 static int follow_block(struct zone_free *z, const struct sequence_events *e, size_t i)
 {
 	const struct sequence_kinds *k = &z->kinds;
-	enum last_kind now, last;
+	uint16_t group = e->group[i];
+	uint8_t kind = e->kind[group], order = e->page_order[group];
+	enum last_kind now = LAST_TAKEN;
 	int found;
 
-	if (e->kind[i] == k->alloc)
+	if (kind == k->alloc)
 		now = LAST_ALLOC;
-	else if (e->kind[i] == k->free)
+	else if (kind == k->free)
 		now = LAST_FREE;
-	else if (e->kind[i] == k->pcpu_drain)
+	else if (kind == k->pcpu_drain)
 		now = LAST_DRAIN;
-	else
-		now = LAST_TAKEN;
-	found = last_kinds_put(z->blocks, e->pfn[i], e->page_order[i], now);
+	found = last_kinds_put(z->blocks, e->pfn[i], order, now);
 	if (found < 0)
 		return found;
-	last = (enum last_kind)found;
-	return now == LAST_ALLOC && is_captured(z, e->page_order[i], last);
+	return now == LAST_ALLOC && is_captured(z, order, (enum last_kind)found);
 }
 
 /* Whether the fallback takes a page without alloc_zone_locked; notes either event of the CPU. */
 static bool is_alone(struct zone_free *z, const struct sequence_events *e, size_t i)
 {
-	struct taken *last = &z->taken[e->cpu[i]];
-	bool has_pfn = is_valid(e->pfn_valid, i), locked = e->kind[i] != z->input.extfrag;
+	struct taken *last = &z->taken[e->cpu[e->group[i]]];
+	bool has_pfn = is_valid(e->pfn_valid, i);
+	bool locked = e->kind[e->group[i]] != z->input.extfrag;
 	bool known = last->locked && last->has_pfn && has_pfn && last->pfn == e->pfn[i];
 
 	*last = (struct taken){has_pfn ? e->pfn[i] : 0, locked, has_pfn};
 	return !locked && !known;
 }
 
-/* `way`: -1 if the event takes the block from its zone, 1 if it gives it back. -ENOMEM. */
-static int effect(struct zone_free *z, const struct sequence_events *e, size_t i, int *way)
+static bool has_size(const struct sequence_events *e, size_t group)
 {
+	return is_valid(e->page_order_valid, group) && e->page_order[group] < ORDERS;
+}
+
+static struct move move_of(const struct zone_free *z, const struct sequence_events *e, size_t group)
+{
+	const struct zone_free_input *in = &z->input;
 	const struct sequence_kinds *k = &z->kinds;
-	bool locked = e->kind[i] == k->alloc_zone_locked, extfrag = e->kind[i] == z->input.extfrag;
-	bool alone = false;
-	int captured = 0;
+	uint8_t kind = e->kind[group], order = e->page_order[group];
+	bool locked = kind == k->alloc_zone_locked;
+	struct move move = {0};
+
+	if (kind == k->free_batched)
+		return move;
+	if (has_size(e, group)) {
+		int64_t pages = (int64_t)1 << order;
+
+		if (locked)
+			move.pages = -pages;
+		else if (kind == k->pcpu_drain || (kind == k->free && !in->has_lists[order]))
+			move.pages = pages;
+	}
+	move.depends = (in->fallback_is_page && (locked || kind == in->extfrag)) ||
+		       (z->blocks && has_size(e, group) && order) || (locked && !move.pages) ||
+		       (kind == k->alloc && e->pfn_valid);
+	return move;
+}
+
+/* The pages that the zone gains by an event of which that depends on more than its group. -ENOMEM.
+ */
+static int find_move(struct zone_free *z, const struct sequence_events *e, size_t i, int64_t *pages)
+{
+	uint16_t group = e->group[i];
+	uint8_t kind = e->kind[group];
+	bool locked = kind == z->kinds.alloc_zone_locked, extfrag = kind == z->input.extfrag;
+	bool has_pfn = is_valid(e->pfn_valid, i), takes = false;
 
 	z->locked |= locked;
 	if (z->input.fallback_is_page && (locked || extfrag))
-		alone = is_alone(z, e, i);
-	if (!is_valid(e->pfn_valid, i) || !is_valid(e->page_order_valid, i) ||
-	    e->page_order[i] >= ORDERS)
+		takes = is_alone(z, e, i);
+	if (!has_size(e, group))
 		return 0;
-	if (z->blocks && e->page_order[i])
-		captured = follow_block(z, e, i);
-	if (captured < 0)
-		return captured;
-	if (locked || alone || captured)
-		*way = -1;
-	else
-		*way = e->kind[i] == k->pcpu_drain ||
-		       (e->kind[i] == k->free && !z->input.has_lists[e->page_order[i]]);
-	return 0;
-}
-
-static bool is_failure(const struct zone_free *z, const struct sequence_events *e, size_t i)
-{
-	return e->kind[i] == z->kinds.alloc && !is_valid(e->pfn_valid, i) &&
-	       is_valid(e->page_order_valid, i) && e->page_order[i] < ORDERS;
-}
-
-static long read_event(struct zone_free *z, const struct sequence_events *e,
-		       struct zone_free_out *out, size_t at)
-{
-	size_t i = z->event++;
-	int way = 0;
-
-	if (e->kind[i] == z->kinds.free_batched)
-		return (long)at;
-	if (z->input.rows & ROWS_FAILURES && is_failure(z, e, i)) {
+	if (z->input.rows & ROWS_FAILURES && kind == z->kinds.alloc && !has_pfn) {
 		z->failed = true;
 		z->failed_ts = e->ts[i];
 	}
-	if (effect(z, e, i, &way) < 0)
-		return -ENOMEM;
-	if (!way)
-		return (long)at;
-	return (long)change(z, out, at, e->ts[i], e->pfn[i],
-			    way * ((int64_t)1 << e->page_order[i]));
+	if (z->blocks && e->page_order[group] && has_pfn) {
+		int captured = follow_block(z, e, i);
+
+		if (captured < 0)
+			return captured;
+		takes = takes || captured;
+	}
+	if (takes)
+		*pages = -((int64_t)1 << e->page_order[group]);
+	return 0;
+}
+
+/* The next events up to a time that may do something, in z->acting; their number. `end`: the event
+ * after them. */
+static size_t find_acting(struct zone_free *z, const struct sequence_events *e, uint64_t last,
+			  size_t *end)
+{
+	size_t nr = 0, i = z->event, most = e->nr - i < PIECE ? e->nr : i + PIECE;
+
+	for (; i < most && e->ts[i] <= last; i++) {
+		const struct move *move = &z->moves[e->group[i]];
+
+		z->acting[nr] = (uint32_t)i;
+		nr += move->depends | (move->pages != 0);
+	}
+	*end = i;
+	return nr;
+}
+
+/* Reads events up to that time, as far as there is room for rows, and no request fails. */
+static long read_events(struct zone_free *z, const struct sequence_events *e, uint64_t last,
+			struct zone_free_out *out, size_t at, size_t most)
+{
+	size_t end, nr = find_acting(z, e, last, &end);
+
+	for (size_t k = 0; k < nr; k++) {
+		size_t i = z->acting[k];
+		const struct move *move = &z->moves[e->group[i]];
+		int64_t pages = move->pages;
+
+		if (z->failed || at + most > out->room) {
+			end = i;
+			break;
+		}
+		if (move->depends && find_move(z, e, i, &pages) < 0)
+			return -ENOMEM;
+		z->locked |= move->pages < 0;
+		if (pages && is_valid(e->pfn_valid, i))
+			at = change(z, out, at, e->ts[i], e->pfn[i], pages);
+	}
+	z->event = end;
+	return (long)at;
 }
 
 /* Compaction isolates targets; those without an event show when it has moved more pages. */
@@ -406,11 +463,6 @@ static size_t put_last(struct zone_free *z, struct zone_free_out *out, size_t at
 	return at;
 }
 
-static bool is_in(const struct sequence_kinds *k, uint64_t ts)
-{
-	return ts >= k->first_ts && ts < k->end_ts;
-}
-
 /* The last time of the events that count and come before every other input. */
 static uint64_t until(const struct zone_free *z, const struct zone_free_compaction *c)
 {
@@ -430,21 +482,23 @@ long zone_free_read(struct zone_free *z, const struct sequence_events *e,
 {
 	/* One input changes each range at most twice; a reading gives two rows. */
 	size_t most = 2 * z->input.nr_ranges + 2;
-	size_t at = 0;
+	size_t at = out->nr;
 
+	for (size_t i = 0; z->event == 0 && i < e->nr_groups; i++)
+		z->moves[i] = move_of(z, e, i);
 	while (at + most <= out->room) {
 		bool reading = z->reading < z->input.nr_readings, event = z->event < e->nr;
 		bool row = z->row < c->nr;
-		uint64_t ts = UINT64_MAX, last;
+		uint64_t ts = UINT64_MAX;
 		long found;
 
 		if ((!event && e->nr) || (!row && c->nr))
 			break; /* the caller has more of them */
-		if (event && !is_in(&z->kinds, e->ts[z->event])) {
+		if (event && !is_in_span(&z->kinds, e->ts[z->event])) {
 			z->event++;
 			continue;
 		}
-		if (row && !is_in(&z->kinds, c->ts[z->row])) {
+		if (row && !is_in_span(&z->kinds, c->ts[z->row])) {
 			z->row++;
 			continue;
 		}
@@ -465,15 +519,11 @@ long zone_free_read(struct zone_free *z, const struct sequence_events *e,
 		if (reading)
 			found = (long)read_reading(z, out, at);
 		else if (event)
-			found = read_event(z, e, out, at);
+			found = read_events(z, e, until(z, c), out, at, most);
 		else if (row)
 			found = read_compaction(z, c, out, at);
 		else
 			return (long)put_last(z, out, at);
-		for (last = event ? until(z, c) : 0; event && found >= 0 && z->event < e->nr &&
-						     e->ts[z->event] <= last && !z->failed &&
-						     (size_t)found + most <= out->room;)
-			found = read_event(z, e, out, (size_t)found);
 		if (found < 0)
 			return found;
 		at = (size_t)found;

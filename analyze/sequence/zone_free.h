@@ -76,6 +76,7 @@ struct zone_free_compaction {
  * without one. Rows of ROWS_FAILURES and ROWS_MOMENTS have none. All bitmaps are 0 before.
  */
 struct zone_free_out {
+	size_t nr; /* rows of earlier calls, which stay */
 	size_t room;
 	uint8_t *why; /* a bit of enum zone_free_rows */
 	uint64_t *ts;
@@ -99,7 +100,7 @@ int zone_free_open(struct zone_free **out, struct sequence_kinds kinds,
 void zone_free_close(struct zone_free *z);
 
 /*
- * The number of rows; -ENOMEM beyond `most`. Ends at the end of a batch, which the caller then
+ * The number of rows, with out->nr; -ENOMEM beyond `most`. Ends at the end of a batch, which the caller then
  * replaces, or without room for more rows. A batch without rows is the end of its table.
  */
 long zone_free_read(struct zone_free *z, const struct sequence_events *events,

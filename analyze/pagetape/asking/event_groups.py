@@ -16,6 +16,7 @@ from pagetape.asking.only import Only
 from pagetape.asking.sequence_dataset import Events, KeptDataset, Pass, SequenceDataset
 from pagetape.asking.tape_dataset import Scanner
 from pagetape.schemas import TABLES
+from pagetape.schemas.form import GroupedRows
 from pagetape.tapes import played_span
 
 _EVENT = TABLES["event"]
@@ -60,7 +61,7 @@ class _Part:
         rows = events.rows
         for condition in self._only:
             rows = condition.rows(rows)
-        return self._made.read(Events(rows))
+        return self._made.read(Events(GroupedRows(rows, events.groups.keys)))
 
     def end(self) -> Iterator[pa.RecordBatch]:
         return self._made.end()

@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 
 from pagetape.asking.sequence_dataset import Chooser, Events, KeptDataset, Pass
 from pagetape.schemas import TABLES
+from pagetape.schemas.form import GroupedRows
 from pagetape.schemas.table_file import Glance
 from pagetape.schemas.tape import Tape
 
-Which: TypeAlias = Callable[[pa.RecordBatch], pa.Array]
+Which: TypeAlias = Callable[[GroupedRows], pa.Array]
 
 _EVENT = TABLES["event"]
 # Of the type of the indices: pyarrow would convert these otherwise.
@@ -24,6 +25,9 @@ _ALLOC, _EXTFRAG = (
     pa.scalar(_EVENT.column("kind").labels.index(label), pa.uint8())
     for label in ("alloc", "alloc_extfrag")
 )
+
+
+_NONE = pa.array([], pa.uint64())
 
 
 class FewEvents(KeptDataset):
@@ -39,7 +43,7 @@ class FewEvents(KeptDataset):
         return _Some(columns, self.which())
 
     def which(self) -> Which:
-        """Says which rows of a batch are among these."""
+        """Gives the places of such rows in a batch."""
         raise NotImplementedError
 
 
@@ -53,12 +57,16 @@ class RareEvents(FewEvents):
         return _rare
 
 
-def _rare(rows: pa.RecordBatch) -> pa.Array:
-    kind, pfn = rows["kind"].indices, rows["pfn"]
-    rare = pc.equal(kind, _EXTFRAG)
+def _rare(events: GroupedRows) -> pa.Array:
+    kind, group, pfn = events.keys["kind"].indices, events.rows["group"], events.rows["pfn"]
+    fallback = pc.equal(kind, _EXTFRAG)
+    if not (fallback.true_count or pfn.null_count):
+        return _NONE
+    rare = fallback.cast(pa.uint8()).take(group)  # bits would be taken one by one
     if pfn.null_count:
-        rare = pc.or_(rare, pc.and_(pc.is_null(pfn), pc.equal(kind, _ALLOC)))
-    return rare
+        failed = pc.equal(kind, _ALLOC).take(group)
+        rare = pc.or_(rare.cast(pa.bool_()), pc.and_(pc.is_null(pfn), failed))
+    return pc.indices_nonzero(rare)
 
 
 class EventsNearSnapshots(FewEvents):
@@ -79,14 +87,14 @@ class EventsNearSnapshots(FewEvents):
     def which(self) -> Which:
         near = _near(self.tape)
 
-        def is_near(rows: pa.RecordBatch) -> pa.Array:
-            ts = rows["ts"]
-            found = pa.repeat(pa.scalar(False), len(rows))
+        def is_near(events: GroupedRows) -> pa.Array:
+            ts = events.rows["ts"]
+            found = pa.repeat(pa.scalar(False), len(ts))
             for since, until in near:
                 if ts[0].as_py() <= until and ts[-1].as_py() >= since:
                     within = pc.and_(pc.greater_equal(ts, since), pc.less_equal(ts, until))
                     found = pc.or_(found, within)
-            return found
+            return pc.indices_nonzero(found)
 
         return is_near
 
@@ -111,9 +119,8 @@ class _Some:
         self._columns, self._which = columns, which
 
     def read(self, events: Events) -> Iterator[pa.RecordBatch]:
-        wanted = self._which(events.rows)
-        if wanted.true_count:
-            yield events.rows.select(self._columns).filter(wanted)
+        if len(wanted := self._which(events.groups)):
+            yield events.groups.taken(self._columns, wanted)
 
     def end(self) -> Iterator[pa.RecordBatch]:
         return iter(())

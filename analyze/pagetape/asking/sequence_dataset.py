@@ -17,6 +17,7 @@ import pyarrow as pa
 from pagetape.asking import query_memory
 from pagetape.asking.tape_dataset import Dataset
 from pagetape.schemas import TABLES
+from pagetape.schemas.form import GroupedRows
 from pagetape.schemas.table_file import Glance
 from pagetape.schemas.tape import Tape, TapeError
 
@@ -63,10 +64,10 @@ def _stored(of: pa.DataType) -> pa.DataType:
 class Events:
     """A batch of events with rows, as the passes read it."""
 
-    def __init__(self, rows: pa.RecordBatch) -> None:
-        self.rows = rows
-        self.nr: int = rows.num_rows
-        self.buffers = buffers_of(rows)
+    def __init__(self, groups: GroupedRows) -> None:
+        self.groups, self.rows = groups, groups.rows
+        self.nr, self.nr_groups = len(groups), groups.keys.num_rows
+        self.buffers = buffers_of(groups.rows) | buffers_of(groups.keys)
 
 
 class Pass(Protocol):
@@ -114,9 +115,9 @@ class SequenceDataset(Dataset):
             yield from made.read(Events(rows))
         yield from made.end()
 
-    def _events(self, columns: list[str]) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+    def _events(self, columns: list[str]) -> Iterator[GroupedRows]:  # noqa: ARG002
         """The batches of `event` for a pass that finds rows with these columns."""
-        return self.tape.batches("event", self.names)
+        return self.tape.grouped("event", self.names)
 
     def _begun(self, columns: list[str], most: int) -> Pass:
         """A pass that finds rows with these columns, in so many bytes."""
@@ -158,7 +159,7 @@ class _Filled:
 
     def read(self, events: Events) -> Iterator[pa.RecordBatch]:
         out = self._of.room(events.nr if self._of.BEFORE_END else 0)
-        nr = self._made.read(events.nr, events.buffers, out)
+        nr = self._made.read(events.nr, events.nr_groups, events.buffers, out)
         if nr:
             yield self._of.batch(nr, out).select(self._columns)
 
@@ -216,7 +217,7 @@ class KeptDataset(SequenceDataset):
         else:
             yield from rows.select(columns).to_batches()
 
-    def _events(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def _events(self, columns: list[str]) -> Iterator[GroupedRows]:
         return events_for(self.tape, [self], self.reads(columns))
 
     def begun_to_keep(self, most: int) -> Pass:
@@ -231,7 +232,7 @@ class KeptDataset(SequenceDataset):
 
 def events_for(
     tape: Tape, members: Sequence[KeptDataset], columns: Collection[str]
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[GroupedRows]:
     """The batches of `event` that passes of these datasets need."""
     choosers = [one.chooser() for one in members]
     known = [chooser for chooser in choosers if chooser]
@@ -239,7 +240,7 @@ def events_for(
     def choice(glances: list[Glance]) -> list[bool]:
         return list(map(any, zip(*(choose(glances) for choose in known), strict=True)))
 
-    return tape.batches("event", columns, ("pfn", choice) if known == choosers else None)
+    return tape.grouped("event", columns, ("pfn", choice) if known == choosers else None)
 
 
 class _Keeper:

@@ -222,6 +222,7 @@ class _Merged:
     ) -> None:
         self.wanted, self.made, self._batch = wanted, made, batch
         self._room = _ROOM + 2 * wanted.tape.num_rows("zone")
+        self._nr, self._out = 0, dict[str, pa.Buffer]()  # the rows found, in that memory
         self._compaction = filter(len, wanted.tape.batches("compaction", _COMPACTION))
         self._given = self._next()
 
@@ -230,24 +231,29 @@ class _Merged:
         rows = next(self._compaction, None)
         return (rows.num_rows, buffers_of(rows)) if rows else (0, {})
 
-    def _rows(self, nr: int, columns: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+    def _rows(self, *events: Any) -> Iterator[pa.RecordBatch]:
+        """The rows as soon as the memory for them is full, or at the end."""
         while True:
-            out = {name: bitmap(self._room) for name in _BITS}
-            numbers = (field for field in _RAW if field.name not in _BITS)
-            out |= {field.name: values(self._room, field.type.byte_width) for field in numbers}
-            found, *used = self.made.read(nr, columns, *self._given, self._room, out)
-            if found:
-                yield self._batch(found, out)
+            if not self._out:
+                self._out = {name: bitmap(self._room) for name in _BITS}
+                numbers = (field for field in _RAW if field.name not in _BITS)
+                self._out |= {f.name: values(self._room, f.type.byte_width) for f in numbers}
+            room = self._nr, self._room
+            self._nr, *used = self.made.read(*events, *self._given, *room, self._out)
             if used[1]:
                 self._given = self._next()
-            if used[0] or not (found or used[1]):
+            if used[0] or not (self._nr or used[1]):
                 return
+            if not used[1]:
+                rows = self._batch(self._nr, self._out)
+                self._nr, self._out = 0, {}
+                yield rows
 
     def read(self, events: Events) -> Iterator[pa.RecordBatch]:
-        return self._rows(events.nr, events.buffers)
+        return self._rows(events.nr, events.nr_groups, events.buffers)
 
     def end(self) -> Iterator[pa.RecordBatch]:
-        return self._rows(0, {})
+        return self._rows(0, 0, {})
 
 
 class ZoneFree(SequenceDataset):
@@ -314,8 +320,8 @@ class ZoneFree(SequenceDataset):
         if errors is None or span != self._span:
             made = self.counting(wanted, [], query_memory.of_duckdb())
             merged = _Merged(wanted, made, partial(self._batch, wanted, None, columns=[]))
-            for rows in filter(len, self.tape.batches("event", list(self.names))):
-                any(merged.read(Events(rows)))
+            for groups in filter(len, self._events([])):
+                any(merged.read(Events(groups)))
             any(merged.end())
             return self.errors(made, wanted)
         return errors
