@@ -44,12 +44,16 @@ class Order:
 
     ValueError for more than ROWS_MOST rows, for a buffer that is shorter than its rows, and unless
     the numbers give each group its rows. All results are new buffers of `nr` rows in that order.
+    Their number is smaller after choose().
     """
 
     number: pa.Buffer  # of each row's group, 16 bits
+    nr: int
     nr_groups: int
 
     def __init__(self, low: Any, high: Any, rows: Any, nr_groups: int, nr: int) -> None: ...
+    def choose(self, wanted: Any) -> None:
+        """Leave out the rows of groups whose byte is 0; once."""
     def keys(self, buffer: Any, width: int, offset: int) -> pa.Buffer:
         """Values of `width` bytes, of which each group has one, from the element `offset` on."""
     def key_bits(self, buffer: Any, offset: int) -> pa.Buffer:

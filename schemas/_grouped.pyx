@@ -133,8 +133,8 @@ cdef class Groups:
 
 
 cdef class Order:
-    cdef size_t nr
-    cdef readonly size_t nr_groups
+    cdef size_t nr_stored
+    cdef readonly size_t nr, nr_groups
     cdef groups of
     cdef readonly object number
     cdef object place
@@ -145,13 +145,17 @@ cdef class Order:
         cdef _Borrowed low_of = _Borrowed(low, 0, nr, 8), high_of = _Borrowed(high, 0, nr, 8)
         if nr > GROUPED_ROWS_MOST:
             raise ValueError(f"{nr:,} rows in one batch; the limit is {GROUPED_ROWS_MOST:,}")
-        self.nr, self.nr_groups = nr, nr_groups
+        self.nr, self.nr_stored, self.nr_groups = nr, nr, nr_groups
         self.rows = _Borrowed(rows, 0, nr_groups, 32)
         self.number, self.place = _new(nr * sizeof(uint16_t)), _new(nr * sizeof(uint16_t))
         self.of.nr, self.of.nr_groups = nr, nr_groups
         self.of.rows = <uint32_t *>self.rows.at(0)
         self.of.number, self.of.place = <uint16_t *>_at(self.number), <uint16_t *>_at(self.place)
         _check(order_rows(<uint8_t *>low_of.at(0), <uint8_t *>high_of.at(0), &self.of, &err), &err)
+
+    def choose(self, wanted):
+        cdef _Borrowed bytes = _Borrowed(wanted, 0, self.nr_groups, 8)
+        self.nr = choose_rows(&self.of, <uint8_t *>bytes.at(0))
 
     def keys(self, buffer, int width, size_t offset):
         return _picked(buffer, width, offset, self.nr_groups, self.number, self.nr)
@@ -160,23 +164,24 @@ cdef class Order:
         return _picked_bits(buffer, offset, self.nr_groups, self.number, self.nr)
 
     def values(self, buffer, int width):
-        return _picked(buffer, width, 0, self.nr, self.place, self.nr)
+        return _picked(buffer, width, 0, self.nr_stored, self.place, self.nr)
 
     def bits(self, buffer):
-        return _picked_bits(buffer, 0, self.nr, self.place, self.nr)
+        return _picked_bits(buffer, 0, self.nr_stored, self.place, self.nr)
 
     def sums(self, list stored, valid):
         cdef differences of
-        made = _new(self.nr * sizeof(uint64_t))
-        cdef _Borrowed bits = _Borrowed(valid, 0, self.nr, 1), one
+        cdef size_t nr = self.nr_stored
+        made = _new(nr * sizeof(uint64_t))
+        cdef _Borrowed bits = _Borrowed(valid, 0, nr, 1), one
         held = []
         for i in range(GROUPED_LOW_BYTES):
-            one = _Borrowed(stored[i], 0, self.nr, 8)
+            one = _Borrowed(stored[i], 0, nr, 8)
             held.append(one)
             of.low[i] = <uint8_t *>one.at(0)
-        one = _Borrowed(stored[GROUPED_LOW_BYTES], 0, self.nr, 32)
+        one = _Borrowed(stored[GROUPED_LOW_BYTES], 0, nr, 32)
         of.high = <uint32_t *>one.at(0)
         of.valid = <const uint8_t *>bits.at(0)
-        ungroup_differences(&of, <uint32_t *>self.rows.at(0), self.nr_groups, self.nr,
+        ungroup_differences(&of, <uint32_t *>self.rows.at(0), self.nr_groups, nr,
                             <uint64_t *>_at(made))
         return self.values(made, sizeof(uint64_t))

@@ -19,7 +19,7 @@ import json
 import struct
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -42,6 +42,7 @@ _ROWS = pa.field("rows", pa.uint32(), nullable=False)  # of each group; the firs
 _MESSAGE = 1 << 24  # most bytes of such a message
 
 Metadata: TypeAlias = "Mapping[bytes, bytes] | None"
+Kinds: TypeAlias = Collection[str] | None  # labels of the column `kind`; None: all
 
 NUMBERS = ("group_0", "group_1")
 _ORDER = -1  # the number of no column
@@ -84,9 +85,11 @@ def _array(kind: pa.DataType, nr: int, valid: pa.Buffer | None, values: pa.Buffe
 class GroupedRows:
     """Rows of a table whose `group` columns stand apart, once for each group."""
 
-    def __init__(self, rows: pa.RecordBatch, keys: pa.RecordBatch) -> None:
-        """`rows` has the other columns and, at its end, `group`: the place in `keys`."""
-        self.rows, self.keys = rows, keys
+    def __init__(self, rows: pa.RecordBatch, number: pa.Array, keys: pa.RecordBatch) -> None:
+        """`rows` has the other columns, to which `group` comes: the place in `keys`."""
+        schema = rows.schema.append(pa.field("group", pa.uint16()))
+        self.rows = pa.RecordBatch.from_arrays([*rows.columns, number], schema=schema)
+        self.keys = keys
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
@@ -108,7 +111,7 @@ def in_groups(batch: pa.RecordBatch, table: Table) -> Iterator[GroupedRows]:
         groups = _groups(keys.columns, len(piece))
         number = _array(pa.uint16(), len(piece), None, groups.number)
         others = piece.select([name for name in names if name not in table.group])
-        yield GroupedRows(others.append_column("group", number), keys.take(_first(groups)))
+        yield GroupedRows(others, number, keys.take(_first(groups)))
 
 
 def _groups(keys: Sequence[pa.Array], nr: int) -> Groups:
@@ -177,9 +180,11 @@ class Form:
         for first in range(0, max(batch.num_rows, 1), most):
             yield batch.slice(first, most), None
 
-    def arrays(self, batch: pa.RecordBatch, _: Metadata, columns: list[int]) -> list[pa.Array]:
-        """These columns from the batch of their fields, which has these metadata. ValueError if it
-        is not of this form."""
+    def arrays(
+        self, batch: pa.RecordBatch, _: Metadata, columns: list[int], _kinds: Kinds = None
+    ) -> list[pa.Array]:
+        """These columns from the batch of their fields, which has these metadata. Rows of other
+        `kinds` may be missing. ValueError if it is not of this form."""
         found: list[pa.Array] = batch.columns[: len(columns)]
         return found
 
@@ -326,10 +331,10 @@ class Grouped(Form):
         return table
 
     def parts(
-        self, batch: pa.RecordBatch, metadata: Metadata, columns: list[int]
+        self, batch: pa.RecordBatch, metadata: Metadata, columns: list[int], kinds: Kinds = None
     ) -> tuple[Order, dict[int, pa.Array], dict[int, pa.Array]]:
-        """The order of the rows, and these columns: those of the rows, and those of the groups.
-        ValueError as arrays()."""
+        """The order of the rows, and these columns: those of the rows, and those of the groups; all
+        as arrays()."""
         nr, table = batch.num_rows, self._table(metadata)
         there = iter(batch.columns)
         found = {
@@ -338,6 +343,9 @@ class Grouped(Form):
         low, high = next(there), next(there)
         rows = table.column(0).buffers()[1]
         order = Order(low.buffers()[1], high.buffers()[1], rows, table.num_rows, nr)
+        if kinds is not None and not self.table.in_time:
+            kind = pa.DictionaryArray.from_arrays(table["kind"], self._labels["kind"])
+            order.choose(bytes(label in kinds for label in kind.to_pylist()))
         keys = {}
         for i in columns:
             column = self.table.columns[i]
@@ -352,15 +360,16 @@ class Grouped(Form):
         return order, found, keys
 
     def arrays(
-        self, batch: pa.RecordBatch, metadata: Metadata, columns: list[int]
+        self, batch: pa.RecordBatch, metadata: Metadata, columns: list[int], kinds: Kinds = None
     ) -> list[pa.Array]:
-        order, found, keys = self.parts(batch, metadata, columns)
-        found |= {i: self._key(order, batch.num_rows, key) for i, key in keys.items()}
+        order, found, keys = self.parts(batch, metadata, columns, kinds)
+        found |= {i: self._key(order, key) for i, key in keys.items()}
         return [found[i] for i in columns]
 
     @staticmethod
-    def _key(order: Order, nr: int, key: pa.Array) -> pa.Array:
-        """A column of the group table as one of `nr` rows."""
+    def _key(order: Order, key: pa.Array) -> pa.Array:
+        """A column of the group table as one of the rows."""
+        nr = order.nr
         if key.null_count == len(key) > 0:
             return _nulls(key, nr)
         if pa.types.is_string(key.type):
@@ -374,8 +383,8 @@ class Grouped(Form):
     def _in_time(order: Order, column: Column, there: Iterator[pa.Array]) -> pa.Array:
         """A column in the order of the rows, from its next fields."""
         array = next(there)
-        nr, values = len(array), _values(array)
-        if array.null_count == nr and not column.differences:
+        nr, values = order.nr, _values(array)
+        if array.null_count == len(array) and not column.differences:
             return _nulls(array, nr)
         bits = _bits(values)
         valid = None if bits is None else order.bits(bits)

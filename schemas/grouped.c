@@ -293,6 +293,20 @@ int order_rows(const uint8_t *low, const uint8_t *high, struct groups *of, struc
 	return 0;
 }
 
+size_t choose_rows(struct groups *of, const uint8_t *wanted)
+{
+	size_t nr = 0;
+
+	for (size_t row = 0; row < of->nr; row++) {
+		uint16_t group = of->number[row];
+
+		of->number[nr] = group;
+		of->place[nr] = of->place[row];
+		nr += wanted[group] != 0;
+	}
+	return nr;
+}
+
 #define PICKS(type)                                                                                \
 	static void pick_##type(const type *from, const uint16_t *at, size_t nr, type *to)         \
 	{                                                                                          \

@@ -60,6 +60,10 @@ void split_numbers(const uint16_t *number, size_t nr, uint8_t *low, uint8_t *hig
  */
 int order_rows(const uint8_t *low, const uint8_t *high, struct groups *of, struct error *err);
 
+/* Keep the rows of groups with a `wanted` other than 0, in `of->number` and `of->place`; how many.
+ */
+size_t choose_rows(struct groups *of, const uint8_t *wanted);
+
 /* to[i] = from[at[i]], for values of `width` bytes (1, 2, 4 or 8). */
 void pick_values(int width, const void *from, const uint16_t *at, size_t nr, void *to);
 

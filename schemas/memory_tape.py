@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pagetape.schemas import TABLES
-from pagetape.schemas.form import GroupedRows, in_groups
+from pagetape.schemas.form import GroupedRows, Kinds, in_groups
 from pagetape.schemas.table_file import Choice
 from pagetape.schemas.tape import Tape
 
@@ -41,6 +41,7 @@ class MemoryTape(Tape):
         name: str,
         columns: Collection[str] | None = None,
         _choice: tuple[str, Choice] | None = None,  # no rows are in groups
+        _kinds: Kinds = None,
     ) -> Iterator[pa.RecordBatch]:
         chosen = _chosen(name, columns)
         yield from (batch.select(chosen) for batch in self._batches[name])
@@ -95,9 +96,10 @@ class TapeWith(Tape):
         name: str,
         columns: Collection[str] | None = None,
         choice: tuple[str, Choice] | None = None,
+        kinds: Kinds = None,
     ) -> Iterator[pa.RecordBatch]:
         if name not in self._instead:
-            return self._tape.batches(name, columns, choice)
+            return self._tape.batches(name, columns, choice, kinds)
         return iter(self.table(name).select(_chosen(name, columns)).to_batches())
 
     def grouped(

@@ -36,6 +36,7 @@ from pagetape.schemas.form import (
     Form,
     Grouped,
     GroupedRows,
+    Kinds,
     Metadata,
     form_of,
     in_groups,
@@ -385,20 +386,24 @@ class TableFile:
         return sum(batch.num_rows for batch in self.batches()) if self.torn else sum(self._rows)
 
     def batches(
-        self, columns: Collection[str] | None = None, choice: tuple[str, Choice] | None = None
+        self,
+        columns: Collection[str] | None = None,
+        choice: tuple[str, Choice] | None = None,
+        kinds: Kinds = None,
     ) -> Iterator[pa.RecordBatch]:
         """The checked batches in file order; with `columns` only those, in the table's order.
 
         With `choice`, a column to look at and a function, only the batches that it chooses, if the
-        table is in groups. A torn file has no choice, and ends at its first damage.
+        table is in groups. A torn file has no choice, and ends at its first damage. With `kinds`,
+        rows of others may be missing.
         """
         if not self.torn:
-            read, nr = self._reading(columns)
+            read, nr = self._reading(columns, kinds)
             yield from map(read, compress(range(nr), self._wanted(choice, nr)))
             return
         chosen = self._chosen(columns)
         for batch, about in self._torn(chosen):
-            yield self._finished(batch, about, chosen)
+            yield self._finished(batch, about, chosen, kinds)
 
     def grouped(
         self, columns: Collection[str], choice: tuple[str, Choice] | None = None
@@ -511,7 +516,7 @@ class TableFile:
         return before, found
 
     def _reading(
-        self, columns: Collection[str] | None
+        self, columns: Collection[str] | None, kinds: Kinds = None
     ) -> tuple[Callable[[int], pa.RecordBatch], int]:
         """A function that reads a batch by its number, and the number of batches; not if torn."""
         chosen = self._chosen(columns)
@@ -520,7 +525,7 @@ class TableFile:
             names = [self._table.columns[i].name for i in chosen]
             return lambda i: whole[i].select(names), len(whole)
         reader = self._opened(chosen)
-        return lambda i: self._read(reader, i, chosen), reader.num_record_batches
+        return lambda i: self._read(reader, i, chosen, kinds), reader.num_record_batches
 
     def _chosen(self, columns: Collection[str] | None) -> list[int]:
         names = self._table.arrow.names
@@ -535,8 +540,10 @@ class TableFile:
         whole = len(fields) == len(self._reader.schema) and not self.torn
         return self._reader if whole else _open_arrow(self._source, fields)
 
-    def _read(self, reader: _Reader, i: int, chosen: list[int]) -> pa.RecordBatch:
-        return self._finished(*self._valid(reader, i), chosen)
+    def _read(
+        self, reader: _Reader, i: int, chosen: list[int], kinds: Kinds = None
+    ) -> pa.RecordBatch:
+        return self._finished(*self._valid(reader, i), chosen, kinds)
 
     @staticmethod
     def _valid(reader: _Reader, i: int) -> tuple[pa.RecordBatch, Metadata]:
@@ -550,13 +557,14 @@ class TableFile:
         return batch, about
 
     def _finished(
-        self, batch: pa.RecordBatch, about: Metadata, chosen: list[int]
+        self, batch: pa.RecordBatch, about: Metadata, chosen: list[int], kinds: Kinds
     ) -> pa.RecordBatch:
         """A valid batch of the file as one of the table."""
         there = [i for i in chosen if i in self._there]
         with _explained():
-            found = dict(zip(there, self._form.arrays(batch, about, there), strict=True))
-        return self._batch(found, batch.num_rows, chosen)
+            arrays = self._form.arrays(batch, about, there, kinds)
+        nr = len(arrays[0]) if arrays else batch.num_rows
+        return self._batch(dict(zip(there, arrays, strict=True)), nr, chosen)
 
     def _parts(self, batch: pa.RecordBatch, about: Metadata, chosen: list[int]) -> GroupedRows:
         """The same of a table in groups, with the columns of these apart."""
@@ -567,8 +575,7 @@ class TableFile:
         apart = [i for i in chosen if self._table.columns[i].name in self._table.group]
         rows = self._batch(found, batch.num_rows, [i for i in chosen if i not in apart])
         number = pa.Array.from_buffers(pa.uint16(), batch.num_rows, [None, order.number])
-        rows = rows.append_column("group", number)
-        return GroupedRows(rows, self._batch(keys, order.nr_groups, apart))
+        return GroupedRows(rows, number, self._batch(keys, order.nr_groups, apart))
 
     def _batch(self, found: dict[int, pa.Array], nr: int, chosen: list[int]) -> pa.RecordBatch:
         """These columns of the table, of which the file has those that were found."""

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from pagetape.schemas import TABLES, VERSION, bundle
 from pagetape.schemas.facts import parse_facts
-from pagetape.schemas.form import WRITTEN, GroupedRows, form_of
+from pagetape.schemas.form import WRITTEN, GroupedRows, Kinds, form_of
 from pagetape.schemas.table_file import (
     Choice,
     Section,
@@ -266,14 +266,15 @@ class Tape:
         name: str,
         columns: Collection[str] | None = None,
         choice: tuple[str, Choice] | None = None,
+        kinds: Kinds = None,
     ) -> Iterator[pa.RecordBatch]:
         """The batches of table `name` in file order; none if it is absent.
 
-        With `columns`, they have only those, in the table's order; `choice` as of a TableFile.
+        With `columns`, they have only those, in the table's order; the others as of a TableFile.
         """
         if name in self.tables:
             with self._opened(name) as file:
-                yield from file.batches(columns, choice)
+                yield from file.batches(columns, choice, kinds)
 
     def grouped(
         self, name: str, columns: Collection[str], choice: tuple[str, Choice] | None = None

@@ -61,7 +61,8 @@ class _Part:
         rows = events.rows
         for condition in self._only:
             rows = condition.rows(rows)
-        return self._made.read(Events(GroupedRows(rows, events.groups.keys)))
+        found = GroupedRows(rows.drop_columns("group"), rows["group"], events.groups.keys)
+        return self._made.read(Events(found))
 
     def end(self) -> Iterator[pa.RecordBatch]:
         return self._made.end()

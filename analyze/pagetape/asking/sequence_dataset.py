@@ -156,9 +156,10 @@ class _Filled:
 
     def __init__(self, of: SequenceDataset, made: Any, columns: list[str]) -> None:
         self._of, self._made, self._columns = of, made, columns
+        self._no_room = of.room(0)
 
     def read(self, events: Events) -> Iterator[pa.RecordBatch]:
-        out = self._of.room(events.nr if self._of.BEFORE_END else 0)
+        out = self._of.room(events.nr) if self._of.BEFORE_END else self._no_room
         nr = self._made.read(events.nr, events.nr_groups, events.buffers, out)
         if nr:
             yield self._of.batch(nr, out).select(self._columns)

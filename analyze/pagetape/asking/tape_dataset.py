@@ -142,9 +142,25 @@ class TapeDataset(Dataset):
 
         return filtered
 
-    def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def _kinds(self, wanted: ds.Expression) -> set[str] | None:
+        """The kinds of all rows that pass a filter; None: it may be any."""
+        if "kind" not in self.schema.names:
+            return None
+        labels = TABLES[self._name].column("kind").labels
+        if words_of(wanted) & {*self.schema.names} == {"kind"}:
+            places = _indices("kind", labels, wanted).to_pylist()
+            return None if None in places else {labels[i] for i in places}
+        label = required_labels(wanted).get("kind")
+        return {label} if label in labels else None
+
+    def _filled(self, columns: list[str], wanted: ds.Expression) -> Iterator[pa.RecordBatch]:
+        return self._batches(columns, self._kinds(wanted))
+
+    def _batches(
+        self, columns: list[str], kinds: set[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self.tape.batches(self._name, columns)
+            yield from self.tape.batches(self._name, columns, None, kinds)
         except TapeError as e:
             self.error = e
             raise
@@ -166,44 +182,36 @@ class KindsDataset(TapeDataset):
         self._rare = self._few()
         self._rows: list[pa.RecordBatch] | None = None
 
-    def _few(self) -> set[int]:
-        """The numbers of the rarest kinds."""
+    def _few(self) -> set[str]:
+        """The rarest kinds."""
         events = Counter[str]()
         for point in self.tape.rows("tracepoint"):
             events[f"{point['system']}:{point['name']}"] += point["events"]
-        found, rows = set[int](), 0
+        found, rows = set[str](), 0
         kinds = TABLES[self._name].kinds if events else ()
         for kind in sorted(kinds, key=lambda kind: sum(events[p] for p in kind.tracepoints)):
             rows += sum(events[point] for point in kind.tracepoints)
             if rows > _RARE:
                 break
-            found.add(self._kind.labels.index(kind.name))
+            found.add(kind.name)
         return found
 
-    def _wanted(self, wanted: ds.Expression) -> set[int | None]:
-        """The numbers of the kinds of all rows that pass a filter; null: it may be any."""
-        named = words_of(wanted) & {*self.schema.names}
-        if named == {"kind"}:
-            return {*_indices("kind", self._kind.labels, wanted).to_pylist()}
-        label = required_labels(wanted).get("kind")
-        return {self._kind.labels.index(label) if label in self._kind.labels else None}
-
     def _filled(self, columns: list[str], wanted: ds.Expression) -> Iterator[pa.RecordBatch]:
-        if self._rare and {*columns} <= {*self._names} and self._wanted(wanted) <= self._rare:
+        kinds = self._kinds(wanted)
+        if self._rare and kinds is not None and {*columns} <= {*self._names} and kinds <= self._rare:
             with self._lock:
                 self._find()
             if self._rows is not None:
                 return (batch.select(columns) for batch in self._rows)
-        return self._batches(columns)
+        return self._batches(columns, kinds)
 
     def _find(self) -> None:
         """Find the rows of the rare kinds; more than the tape says are not kept."""
         if self._rows is not None or not self._rare:
             return
-        labels = [self._kind.labels[i] for i in self._rare]
-        rare = by_label("kind", self._kind.labels, ds.field("kind").isin(labels))
+        rare = by_label("kind", self._kind.labels, ds.field("kind").isin([*self._rare]))
         found, rows = [], 0
-        for batch in self._batches(self._names):
+        for batch in self._batches(self._names, self._rare):
             found.append(rare(batch))
             rows += found[-1].num_rows
             if rows > _RARE:
