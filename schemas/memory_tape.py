@@ -18,7 +18,17 @@ def _chosen(name: str, columns: Collection[str] | None) -> list[str]:
     return [n for n in TABLES[name].arrow.names if columns is None or n in columns]
 
 
-class MemoryTape(Tape):
+class _InMemory(Tape):
+    """A tape with rows in memory, which are in no groups."""
+
+    def grouped(
+        self, name: str, columns: Collection[str], choice: tuple[str, Choice] | None = None
+    ) -> Iterator[GroupedRows]:
+        for rows in self.batches(name, columns, choice):
+            yield from in_groups(rows, TABLES[name])
+
+
+class MemoryTape(_InMemory):
     """Takes rows like a Writer, and has them like a tape on disk. `path` names it in messages.
 
     The rows are trusted, and stay in memory uncompressed.
@@ -45,12 +55,6 @@ class MemoryTape(Tape):
     ) -> Iterator[pa.RecordBatch]:
         chosen = _chosen(name, columns)
         yield from (batch.select(chosen) for batch in self._batches[name])
-
-    def grouped(
-        self, name: str, columns: Collection[str], choice: tuple[str, Choice] | None = None
-    ) -> Iterator[GroupedRows]:
-        for rows in self.batches(name, columns, choice):
-            yield from in_groups(rows, TABLES[name])
 
     def table(self, name: str) -> pa.Table:
         return pa.Table.from_batches(self._batches[name], TABLES[name].arrow)
@@ -81,7 +85,7 @@ class MemoryTape(Tape):
         return []
 
 
-class TapeWith(Tape):
+class TapeWith(_InMemory):
     """A tape with some tables in memory in place of its own."""
 
     def __init__(self, tape: Tape, tables: Mapping[str, pa.Table]) -> None:
@@ -101,14 +105,6 @@ class TapeWith(Tape):
         if name not in self._instead:
             return self._tape.batches(name, columns, choice, kinds)
         return iter(self.table(name).select(_chosen(name, columns)).to_batches())
-
-    def grouped(
-        self, name: str, columns: Collection[str], choice: tuple[str, Choice] | None = None
-    ) -> Iterator[GroupedRows]:
-        if name not in self._instead:
-            return self._tape.grouped(name, columns, choice)
-        batches = self.batches(name, columns)
-        return (groups for rows in batches for groups in in_groups(rows, TABLES[name]))
 
     def table(self, name: str) -> pa.Table:
         return self._instead[name] if name in self._instead else self._tape.table(name)

@@ -340,6 +340,7 @@ class TableFile:
         if identity not in _known_sizes:
             _known_sizes[identity] = self._sizes()
         self._rows, self.decoded = _known_sizes[identity]
+        self._small = not self.torn and self.decoded <= _KEPT and table.name != "event"
 
     def _form_of(self, schema: pa.Schema) -> Form:
         """The form of the file, which has the field `group_0` if its rows are in groups."""
@@ -397,40 +398,37 @@ class TableFile:
         table is in groups. A torn file has no choice, and ends at its first damage. With `kinds`,
         rows of others may be missing.
         """
-        if not self.torn:
-            read, nr = self._reading(columns, kinds)
-            yield from map(read, compress(range(nr), self._wanted(choice, nr)))
-            return
         chosen = self._chosen(columns)
-        for batch, about in self._torn(chosen):
+        if self._small:
+            read, nr = self._reading(columns)
+            yield from map(read, range(nr))
+            return
+        for batch, about in self._found(chosen, choice):
             yield self._finished(batch, about, chosen, kinds)
 
     def grouped(
         self, columns: Collection[str], choice: tuple[str, Choice] | None = None
     ) -> Iterator[GroupedRows]:
         """The same rows, with the columns of their groups apart."""
-        if not isinstance(self._form, Grouped):
+        if isinstance(self._form, Grouped):
+            chosen = self._chosen(columns)
+            for batch, about in self._found(chosen, choice):
+                yield self._parts(batch, about, chosen)
+        else:
             for rows in self.batches(columns, choice):
                 yield from in_groups(rows, self._table)
-            return
-        chosen = self._chosen(columns)
-        if self.torn:
-            found = self._torn(chosen)
-        else:
-            reader = self._opened(chosen)
-            wanted = self._wanted(choice, nr := reader.num_record_batches)
-            found = (self._valid(reader, i) for i in compress(range(nr), wanted))
-        for batch, about in found:
-            yield self._parts(batch, about, chosen)
 
-    def _wanted(self, choice: tuple[str, Choice] | None, nr: int) -> list[bool]:
-        """Which of `nr` batches a reader wants."""
-        glances = self._glances(choice[0]) if choice else []
-        return choice[1](glances) if choice and glances else [True] * nr
-
-    def _torn(self, chosen: list[int]) -> Iterator[tuple[pa.RecordBatch, Metadata]]:
-        """The batches of a torn file up to its first damage, and their metadata."""
+    def _found(
+        self, chosen: list[int], choice: tuple[str, Choice] | None
+    ) -> Iterator[tuple[pa.RecordBatch, Metadata]]:
+        """The batches of the file, of a torn one up to its first damage, and their metadata."""
         reader = self._opened(chosen)
+        if not self.torn:
+            glances = self._glances(choice[0]) if choice else []
+            places = range(reader.num_record_batches)
+            wanted = choice[1](glances) if choice and glances else [True] * len(places)
+            yield from (self._valid(reader, i) for i in compress(places, wanted))
+            return
         while True:
             try:
                 batch, about = reader.read_next_batch_with_custom_metadata()
@@ -465,8 +463,7 @@ class TableFile:
         found = _kept.find(self._identity)
         if found is None:
             chosen = self._chosen(None)
-            reader = self._opened(chosen)
-            found = [self._read(reader, i, chosen) for i in range(reader.num_record_batches)]
+            found = [self._finished(*each, chosen) for each in self._found(chosen, None)]
             _kept.keep(self._identity, self.decoded, found)
         return found
 
@@ -516,16 +513,16 @@ class TableFile:
         return before, found
 
     def _reading(
-        self, columns: Collection[str] | None, kinds: Kinds = None
+        self, columns: Collection[str] | None
     ) -> tuple[Callable[[int], pa.RecordBatch], int]:
         """A function that reads a batch by its number, and the number of batches; not if torn."""
         chosen = self._chosen(columns)
-        if self.decoded <= _KEPT and self._table.name != "event":
+        if self._small:
             whole = self._all()
             names = [self._table.columns[i].name for i in chosen]
             return lambda i: whole[i].select(names), len(whole)
         reader = self._opened(chosen)
-        return lambda i: self._read(reader, i, chosen, kinds), reader.num_record_batches
+        return lambda i: self._finished(*self._valid(reader, i), chosen), reader.num_record_batches
 
     def _chosen(self, columns: Collection[str] | None) -> list[int]:
         names = self._table.arrow.names
@@ -540,11 +537,6 @@ class TableFile:
         whole = len(fields) == len(self._reader.schema) and not self.torn
         return self._reader if whole else _open_arrow(self._source, fields)
 
-    def _read(
-        self, reader: _Reader, i: int, chosen: list[int], kinds: Kinds = None
-    ) -> pa.RecordBatch:
-        return self._finished(*self._valid(reader, i), chosen, kinds)
-
     @staticmethod
     def _valid(reader: _Reader, i: int) -> tuple[pa.RecordBatch, Metadata]:
         """A batch of the file, and its metadata."""
@@ -557,7 +549,7 @@ class TableFile:
         return batch, about
 
     def _finished(
-        self, batch: pa.RecordBatch, about: Metadata, chosen: list[int], kinds: Kinds
+        self, batch: pa.RecordBatch, about: Metadata, chosen: list[int], kinds: Kinds = None
     ) -> pa.RecordBatch:
         """A valid batch of the file as one of the table."""
         there = [i for i in chosen if i in self._there]

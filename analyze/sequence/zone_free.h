@@ -100,8 +100,9 @@ int zone_free_open(struct zone_free **out, struct sequence_kinds kinds,
 void zone_free_close(struct zone_free *z);
 
 /*
- * The number of rows, with out->nr; -ENOMEM beyond `most`. Ends at the end of a batch, which the caller then
- * replaces, or without room for more rows. A batch without rows is the end of its table.
+ * The number of rows, with out->nr; -ENOMEM beyond `most`. Ends at the end of a batch, which the
+ * caller then replaces, or without room for more rows. A batch without rows is the end of its
+ * table.
  */
 long zone_free_read(struct zone_free *z, const struct sequence_events *events,
 		    const struct zone_free_compaction *compaction, struct zone_free_out *out);

@@ -198,7 +198,12 @@ class KindsDataset(TapeDataset):
 
     def _filled(self, columns: list[str], wanted: ds.Expression) -> Iterator[pa.RecordBatch]:
         kinds = self._kinds(wanted)
-        if self._rare and kinds is not None and {*columns} <= {*self._names} and kinds <= self._rare:
+        if (
+            self._rare
+            and kinds is not None
+            and {*columns} <= {*self._names}
+            and kinds <= self._rare
+        ):
             with self._lock:
                 self._find()
             if self._rows is not None:
