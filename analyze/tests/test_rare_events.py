@@ -11,6 +11,8 @@ import pytest
 from pagetape.asking import sequence_dataset
 from pagetape.asking.rare_events import EventsNearSnapshots, RareEvents
 from pagetape.asking.sequence_dataset import KeptDataset, SharedPass
+from pagetape.schemas import TABLES
+from pagetape.schemas.form import in_groups
 from pagetape.schemas.table_file import Glance
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import output
@@ -96,6 +98,22 @@ def test_a_dataset_too_large_to_be_kept_has_its_rows_too(
     whole = scanned(RareEvents(tape, (0, 1 << 63)))
     monkeypatch.setattr("pagetape.asking.sequence_dataset._KEPT", 3)
     assert scanned(RareEvents(tape, (0, 1 << 63))) == whole
+
+
+@pytest.mark.parametrize("kinds", [{"free", "alloc_extfrag"}, {"alloc"}, set()])
+def test_rows_of_some_kinds_and_rows_by_groups_are_those_of_all(
+    kinds: set[str], tape: Tape
+) -> None:
+    names = ["ts", "cpu", "kind", "pfn", "page_order", "migratetype", "gfp_flags"]
+    first = next(batch for batch in tape.batches("event", names) if len(batch))
+    wanted = first.filter(pc.is_in(first["kind"].cast("utf8"), pa.array([*kinds], pa.utf8())))
+    some = tape.batches("event", names, None, kinds)
+    assert next(batch for batch in some if len(batch) or not kinds) == wanted
+    groups = next(filter(len, tape.grouped("event", names)))
+    assert groups.taken(names, pa.array(range(len(first)))) == first
+    assert next(in_groups(first, TABLES["event"])).taken(names, pa.array([5, 3])) == first.take(
+        pa.array([5, 3])
+    )
 
 
 def test_a_table_in_the_order_of_time_is_read_whole() -> None:
