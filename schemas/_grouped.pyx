@@ -143,8 +143,9 @@ cdef class Order:
     def __cinit__(self, low, high, rows, size_t nr_groups, size_t nr):
         cdef error err
         cdef _Borrowed low_of = _Borrowed(low, 0, nr, 8), high_of = _Borrowed(high, 0, nr, 8)
-        if nr > GROUPED_ROWS_MOST:
-            raise ValueError(f"{nr:,} rows in one batch; the limit is {GROUPED_ROWS_MOST:,}")
+        for each, what in ((nr, "rows"), (nr_groups, "groups")):
+            if each > GROUPED_ROWS_MOST:
+                raise ValueError(f"{each:,} {what} in one batch; the limit is {GROUPED_ROWS_MOST:,}")
         self.nr, self.nr_stored, self.nr_groups = nr, nr, nr_groups
         self.rows = _Borrowed(rows, 0, nr_groups, 32)
         self.number, self.place = _new(nr * sizeof(uint16_t)), _new(nr * sizeof(uint16_t))

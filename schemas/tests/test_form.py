@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pagetape.schemas import TABLES, Column
+from pagetape.schemas._grouped import Order
 from pagetape.schemas.form import BATCH_ROWS, Grouped, form_of, plain_form
 from pagetape.schemas.tape import Tape, TapeError, Writer, file_metadata
 
@@ -254,3 +255,9 @@ def test_batches_around_a_time_are_found(
     assert pids == list(range(before, before + len(pids)))
     wanted = {row["pid"] for row in rows if first <= row["ts"] <= last}
     assert wanted <= set(pids) and (len(pids) <= len(wanted) + 2 * 6 if wanted else len(pids) <= 7)
+
+
+def test_more_groups_than_a_batch_can_have_rows_are_refused() -> None:
+    """Also groups without rows: a pass has room for so many."""
+    with pytest.raises(ValueError, match="65,537 groups in one batch"):
+        Order(bytes(1), bytes(1), bytes(4 * 65537), 65537, 1)

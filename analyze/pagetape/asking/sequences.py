@@ -20,6 +20,7 @@ from pagetape.asking.zone_free import FreeAtFailure, FreeAtKswapd, LowFree, Zone
 from pagetape.schemas import TABLES
 
 _MIGRATETYPE = TABLES["event"].column("migratetype")
+assert len(_MIGRATETYPE.labels) <= 16  # page_uses.c has 4 bits for one
 
 
 class PageUses(SequenceDataset):
