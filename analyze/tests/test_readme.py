@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -118,10 +119,13 @@ def needed(command: Command, later: Sequence[Command], *, exact: bool) -> bool:
     )
 
 
+Desks = Callable[[bool], Path]  # that with whole tapes, or that with beginnings
+
+
 @pytest.fixture(scope="module")
-def desks(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
+def desks(tmp_path_factory: pytest.TempPathFactory) -> Desks:
     """A clone, files from a host, and the C sources of the pages; with whole tapes or not."""
-    return {exact: desk_of(tmp_path_factory.mktemp("desk"), exact) for exact in (True, False)}
+    return cache(lambda exact: desk_of(tmp_path_factory.mktemp("desk"), exact))
 
 
 def desk_of(desk: Path, exact: bool) -> Path:
@@ -168,15 +172,15 @@ BUNDLED = re.compile(r"pagetape (?:diagnose|report) [^>|]*analyze/demo/[^>|]*")
 ANSWERS: dict[tuple[str, bool], str] = {}  # about bundled tapes; several pages ask the same
 
 
-def run(page: Path, command: Command, desks: dict[bool, Path], pagetape: Callable[..., Any]) -> str:
+def run(page: Path, command: Command, desks: Desks, pagetape: Callable[..., Any]) -> str:
     """Output of a command. A question about bundled tapes alone is asked once for all pages."""
     every = commands(page)
     later = every[every.index(command) + 1 :]
-    desk = desks[exact := needed(command, later, exact=True)]
+    desk = desks(exact := needed(command, later, exact=True))
     if exact and needed(command, later, exact=False):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys.modules[__name__], "is_whole", lambda *_: False)
-            run_anew(page, command, desks[False], pagetape)
+            run_anew(page, command, desks(False), pagetape)
     files = [word for word in command.line.split() if word.endswith(".tape")]
     if not BUNDLED.fullmatch(command.line) or any("/" not in name for name in files):
         return run_anew(page, command, desk, pagetape)
@@ -220,7 +224,7 @@ def run_anew(page: Path, command: Command, desk: Path, pagetape: Callable[..., A
     ],
 )
 def test_the_command_works(
-    desks: dict[bool, Path],
+    desks: Desks,
     printed: dict[tuple[Path, str], str],
     page: Path,
     command: Command,
@@ -294,7 +298,7 @@ def unfounded(page: Path, source: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PROSE, ids=lambda page: page.stem)
 def test_each_figure_of_the_prose_is_printed(
-    desks: dict[bool, Path],
+    desks: Desks,
     printed: dict[tuple[Path, str], str],
     page: Path,
     pagetape: Callable[..., Any],
