@@ -6,7 +6,12 @@
 
 #include <errno.h>
 
-enum { OLD_RUN = 4 }; /* of pages in a row */
+enum {
+	OLD_RUN = 4, /* of pages in a row */
+	/* Pages that stand for what few freed ones do not show: SWAP_CLUSTER_MAX, by zones' sizes.
+	 */
+	UNSEEN = 32,
+};
 
 int ages_load(struct ages *ages, struct arrays *arrays, const struct reclaimable_columns *columns,
 	      size_t rows, struct error *err)
@@ -18,7 +23,7 @@ int ages_load(struct ages *ages, struct arrays *arrays, const struct reclaimable
 		if (is_valid(columns->gfp_flags_valid, i))
 			ages->kinds[ages->nr_kinds++] = columns->gfp_flags[i];
 		else if (is_valid(columns->pages_valid, i))
-			ages->old = columns->pages[i];
+			ages->files = columns->pages[i];
 	return 0;
 }
 
@@ -30,6 +35,7 @@ int ages_start(struct ages *ages, const struct model *m, const struct page_map *
 	ages->model = m;
 	ages->pages = pages;
 	ages->every = every;
+	ages->old = arrays_new(m->arrays, (size_t)m->nr_zones, sizeof(*ages->old));
 	ages->old_next = arrays_new(m->arrays, (size_t)m->nr_nodes, sizeof(*ages->old_next));
 	if (every || ages->nr_kinds)
 		ages->ring = arrays_new(m->arrays, nr, sizeof(*ages->ring));
@@ -42,7 +48,25 @@ int ages_start(struct ages *ages, const struct model *m, const struct page_map *
 
 void ages_leave_old(struct ages *ages, uint64_t pages)
 {
-	ages->old -= ages->old < pages ? ages->old : pages;
+	ages->files -= ages->files < pages ? ages->files : pages;
+}
+
+void ages_spread_old(struct ages *ages, const uint64_t *freed)
+{
+	const struct model *m = ages->model;
+	double all_freed = UNSEEN, managed = 0;
+
+	for (int i = 0; i < m->nr_zones; i++) {
+		all_freed += (double)freed[i];
+		managed += (double)m->zones[i].managed;
+	}
+	for (int i = 0; i < m->nr_zones && managed > 0; i++) {
+		double by_size = UNSEEN * (double)m->zones[i].managed / managed;
+
+		ages->old[i] =
+			(uint64_t)((double)ages->files * ((double)freed[i] + by_size) / all_freed +
+				   0.5);
+	}
 }
 
 static void drop(struct ages *ages, frame_nr frame)
@@ -145,12 +169,13 @@ frame_nr ages_take_old(struct ages *ages, int node, int class_zone)
 
 	while (places < m->nr_frames)
 		places <<= 1;
-	while (ages->old && *next < places) {
+	while (*next < places) {
 		frame_nr frame = old_at(ages, (*next)++, places);
+		const struct zone *zone = frame == NO_FRAME ? NULL : frame_zone(m, frame);
 
-		if (frame == NO_FRAME || !is_in_class(frame_zone(m, frame), node, class_zone))
+		if (!zone || !is_in_class(zone, node, class_zone) || !ages->old[zone->number])
 			continue;
-		ages->old--;
+		ages->old[zone->number]--;
 		return frame;
 	}
 	return NO_FRAME;

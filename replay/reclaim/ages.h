@@ -5,8 +5,9 @@
  * The record's reclaim frees few of the pages on the LRU lists. When the model's reclaim needs more
  * than those, the kernel would take the next pages of the lists. The oldest are pages from before
  * the start of the tape, which no event shows: as many as were on the LRU lists of files then, less
- * those that the record's reclaim freed. Their place on the lists is unknown, so they are taken
- * from all over the node, by a fixed permutation of short runs of pages.
+ * those that the record's reclaim freed, in each zone as large a part of them as of the pages that
+ * it freed. Their place on the lists is unknown, so they are taken by a fixed permutation of short
+ * runs of pages.
  *
  * After those come pages with the gfp flags of a request whose page reclaim freed on the record
  * (table reclaimable), the oldest first. No event shows that a page was used again, so this is the
@@ -32,7 +33,9 @@ struct ages {
 		uint32_t age; /* number of its addition, from 1; 0: in no ring */
 	} *ring;
 	uint32_t additions;
-	uint64_t old;       /* pages from before the start that are left */
+	uint64_t files; /* pages of files from before the start, less those of the record's reclaim
+			 */
+	uint64_t *old;  /* [zone] those of them that are left */
 	/* [node][class] the next place in the permutation: a low class passes by higher zones */
 	uint32_t (*old_next)[NR_ZONE];
 };
@@ -45,6 +48,8 @@ int ages_start(struct ages *ages, const struct model *m, const struct page_map *
 	       struct error *err);
 /* The record's reclaim has this many of the pages from before the start. */
 void ages_leave_old(struct ages *ages, uint64_t pages);
+/* Call after the start: `freed` has the pages of each zone that the record's reclaim freed. */
+void ages_spread_old(struct ages *ages, const uint64_t *freed);
 
 /* A request of the record was served, or had no page in the model. */
 void ages_allocated(struct ages *ages, frame_nr frame, uint32_t gfp_flags, int migratetype);

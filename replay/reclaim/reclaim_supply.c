@@ -118,8 +118,10 @@ int reclaim_supply_start(struct reclaim_supply *supply, struct model *m, struct 
 	for (int zone = 0; zone < m->nr_zones; zone++)
 		supply->moved[zone] = supply->shrinkable[zone] = (struct held_rows){NO_ROW, NO_ROW};
 	ret = queues_new(supply, m, err);
-	return ret ? ret
-		   : ages_start(&supply->ages, m, pages, supply->mode == RECLAIM_SYNTHETIC, err);
+	ret = ret ?: ages_start(&supply->ages, m, pages, supply->mode == RECLAIM_SYNTHETIC, err);
+	if (!ret)
+		ages_spread_old(&supply->ages, supply->waiting);
+	return ret;
 }
 
 /* Where the model has the whole recorded block, or NO_FRAME. */

@@ -124,6 +124,12 @@ TEST(a_moved_page_keeps_its_age)
 	check(is_taken(&w, first));
 }
 
+static void old_pages(struct reclaim_machine *w, uint64_t pages)
+{
+	w->run.supply.ages.files = pages;
+	ages_spread_old(&w->run.supply.ages, w->run.supply.waiting);
+}
+
 /* Pages of files from before the tape are the oldest: as many as there were, of all zones. */
 TEST(pages_from_before_the_start_come_first)
 {
@@ -131,7 +137,7 @@ TEST(pages_from_before_the_start_come_first)
 
 	RECLAIM_MACHINE(w, machine_new, RECLAIM_QUEUED);
 	frame = allocated(&w, NORMAL, 3 * BLOCK, 0, 0, FILE_PAGE);
-	w.run.supply.ages.old = 405;
+	old_pages(&w, 405);
 	check(take(&w, ZONE_DMA, 5) == 5);
 	check(take(&w, ZONE_NORMAL, 400) == 400);
 	check(counters(&w, DMA)->synthetic_pages > 50 && counters(&w, DMA)->synthetic_pages < 120);
@@ -144,7 +150,7 @@ TEST(pages_from_before_the_start_come_first)
 TEST(a_low_class_that_found_all_leaves_the_higher_zones_theirs)
 {
 	RECLAIM_MACHINE(w, machine_new, RECLAIM_QUEUED);
-	w.run.supply.ages.old = 1 << 20;
+	old_pages(&w, 1 << 20);
 	check(take(&w, ZONE_DMA, 1 << 20) > 0);
 	check(take(&w, ZONE_NORMAL, 400) == 400);
 }
@@ -153,10 +159,11 @@ TEST(a_low_class_that_found_all_leaves_the_higher_zones_theirs)
 TEST(pages_of_the_record_are_no_others)
 {
 	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
-	w.run.supply.ages.old = 100;
+	w.run.supply.ages.files = 100;
 	queue_pages(&w, 10, 5000 * MS);
 	reclaim_machine_start(&w);
-	check(w.run.supply.ages.old == 90);
+	check(w.run.supply.ages.files == 90);
+	check(w.run.supply.ages.old[DMA] < w.run.supply.ages.old[NORMAL] / 4);
 }
 
 TEST(R2_takes_pages_of_every_movable_request)
