@@ -8,9 +8,7 @@
 
 enum {
 	OLD_RUN = 4, /* of pages in a row */
-	/* Pages that stand for what few freed ones do not show: SWAP_CLUSTER_MAX, by zones' sizes.
-	 */
-	UNSEEN = 32,
+	UNSEEN = 32, /* freed pages by the zones' sizes, for what few recorded ones do not show */
 };
 
 int ages_load(struct ages *ages, struct arrays *arrays, const struct reclaimable_columns *columns,
@@ -46,14 +44,10 @@ int ages_start(struct ages *ages, const struct model *m, const struct page_map *
 	return 0;
 }
 
-void ages_leave_old(struct ages *ages, uint64_t pages)
-{
-	ages->files -= ages->files < pages ? ages->files : pages;
-}
-
 void ages_spread_old(struct ages *ages, const uint64_t *freed)
 {
 	const struct model *m = ages->model;
+	double left = ages->files > ages->found ? (double)(ages->files - ages->found) : 0;
 	double all_freed = UNSEEN, managed = 0;
 
 	for (int i = 0; i < m->nr_zones; i++) {
@@ -63,9 +57,7 @@ void ages_spread_old(struct ages *ages, const uint64_t *freed)
 	for (int i = 0; i < m->nr_zones && managed > 0; i++) {
 		double by_size = UNSEEN * (double)m->zones[i].managed / managed;
 
-		ages->old[i] =
-			(uint64_t)((double)ages->files * ((double)freed[i] + by_size) / all_freed +
-				   0.5);
+		ages->old[i] = (uint64_t)(left * ((double)freed[i] + by_size) / all_freed + 0.5);
 	}
 }
 

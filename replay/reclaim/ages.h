@@ -33,9 +33,9 @@ struct ages {
 		uint32_t age; /* number of its addition, from 1; 0: in no ring */
 	} *ring;
 	uint32_t additions;
-	uint64_t files; /* pages of files from before the start, less those of the record's reclaim
-			 */
-	uint64_t *old;  /* [zone] those of them that are left */
+	uint64_t files; /* pages of files from before the start */
+	uint64_t found; /* of these, those that the record's reclaim freed */
+	uint64_t *old;  /* [zone] the others that are left */
 	/* [node][class] the next place in the permutation: a low class passes by higher zones */
 	uint32_t (*old_next)[NR_ZONE];
 };
@@ -46,8 +46,6 @@ int ages_load(struct ages *ages, struct arrays *arrays, const struct reclaimable
 /* Call after the last row. `every`: every MOVABLE page is reclaimable. -ENOMEM. */
 int ages_start(struct ages *ages, const struct model *m, const struct page_map *pages, bool every,
 	       struct error *err);
-/* The record's reclaim has this many of the pages from before the start. */
-void ages_leave_old(struct ages *ages, uint64_t pages);
 /* Call after the start: `freed` has the pages of each zone that the record's reclaim freed. */
 void ages_spread_old(struct ages *ages, const uint64_t *freed);
 

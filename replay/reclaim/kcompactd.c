@@ -80,7 +80,7 @@ void kcompactd_wakeup(const struct reclaim_parts *parts, struct kcompactd *c,
 	c->woken = true;
 	node_counters(m, c->node)->kcompactd_asked++;
 	emit(parts, c, COMPACTION_KIND_WAKEUP_KCOMPACTD, wake.order, wake.class_zone);
-	c->due = m->now.ts + services_draw_wake_ns(parts->services);
+	c->due = m->now.ts + service_draw_wake_ns(parts->service);
 }
 
 /* A run begins and takes `ns`. */

@@ -125,7 +125,7 @@ static void time_out(const struct reclaim_parts *parts, struct kswapd *k)
 {
 	k->state = KSWAPD_NAPPED;
 	k->called = false;
-	k->due = parts->model->now.ts + services_draw_wake_ns(parts->services);
+	k->due = parts->model->now.ts + service_draw_wake_ns(parts->service);
 }
 
 /* kswapd_try_to_sleep, up to the nap. */
@@ -500,7 +500,7 @@ struct kcompactd_wake kswapd_wakeup(const struct reclaim_parts *parts, struct ks
 	}
 	k->state = KSWAPD_WAKING;
 	kswapd_woken(m, k->node); /* it left its wait queue */
-	k->due = m->now.ts + services_draw_wake_ns(parts->services);
+	k->due = m->now.ts + service_draw_wake_ns(parts->service);
 	return none;
 }
 

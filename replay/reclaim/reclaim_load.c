@@ -13,20 +13,15 @@
 static int load_service(struct reclaim_run *run, const struct service_columns *c, size_t rows,
 			struct error *err)
 {
-	struct service *const services[] = {
-		[SERVICE_WHAT_WAKE] = &run->services.wake,
-	};
+	struct service *s = &run->service;
 
 	for (size_t i = 0; i < rows; i++) {
-		struct service *s;
-
 		if (c->what[i] >= NR_SERVICE_WHAT || c->ns[i] > SERVICE_NS_MOST)
 			return fail(err, EINVAL, "service: row %zu is invalid", i);
-		s = services[c->what[i]];
 		if (s->nr == SERVICE_ROWS)
 			return fail(err, E2BIG, "service: more than %d rows of one kind",
 				    SERVICE_ROWS);
-		s->rows[s->nr++] = (struct service_row){c->ns[i]};
+		s->wake_ns[s->nr++] = c->ns[i];
 	}
 	return 0;
 }
@@ -69,64 +64,63 @@ static int load_entries(struct reclaim_run *run, const struct reclaim_columns *c
 	return 0;
 }
 
+const struct first_step *first_step(const struct first_steps *steps, int node)
+{
+	for (size_t i = 0; i < steps->nr; i++)
+		if (steps->rows[i].node == node)
+			return &steps->rows[i];
+	return NULL;
+}
+
+/* Add a step, unless its node has an earlier one. */
+static int add_step(struct arrays *arrays, struct first_steps *steps, struct first_step step,
+		    struct error *err)
+{
+	if (first_step(steps, step.node))
+		return 0;
+	if (grow(arrays, &steps->rows, &steps->room, steps->nr + 1, sizeof(step), err))
+		return -ENOMEM;
+	steps->rows[steps->nr++] = step;
+	return 0;
+}
+
 static int load_first_steps(struct reclaim_run *run, const struct reclaim_columns *c, size_t rows,
 			    struct error *err)
 {
-	for (size_t i = 0; i < rows; i++) {
+	int ret = 0;
+
+	for (size_t i = 0; i < rows && !ret; i++) {
 		bool sleeps = c->kind[i] == RECLAIM_KIND_KSWAPD_SLEEP;
-		size_t first = 0;
 
-		if (c->at[i] < run->first || !is_valid(c->node_valid, i) ||
-		    (!sleeps && c->kind[i] != RECLAIM_KIND_KSWAPD_WAKE))
-			continue;
-		while (first < run->nr_first_steps && run->first_steps[first].node != c->node[i])
-			first++;
-		if (first < run->nr_first_steps)
-			continue;
-		if (grow(run->model->arrays, &run->first_steps, &run->first_steps_room, first + 1,
-			 sizeof(*run->first_steps), err))
-			return -ENOMEM;
-		run->first_steps[run->nr_first_steps++] =
-			(struct first_step){c->node[i], c->ts[i], sleeps};
+		if (c->at[i] >= run->first && is_valid(c->node_valid, i) &&
+		    (sleeps || c->kind[i] == RECLAIM_KIND_KSWAPD_WAKE))
+			ret = add_step(run->model->arrays, &run->first_steps,
+				       (struct first_step){c->node[i], sleeps, c->ts[i]}, err);
 	}
-	return 0;
+	return ret;
 }
 
-static int load_first_checks(struct reclaim_run *run, const struct compaction_columns *c,
-			     size_t rows, struct error *err)
-{
-	run->compaction_recorded |= rows > 0;
-	for (size_t i = 0; i < rows; i++) {
-		bool woken = c->kind[i] == COMPACTION_KIND_WAKEUP_KCOMPACTD;
-		size_t first = 0;
-
-		/* A run without a wakeup is one of its timer. */
-		if (!is_valid(c->node_valid, i) ||
-		    (!woken && c->kind[i] != COMPACTION_KIND_KCOMPACTD_WAKE &&
-		     c->kind[i] != COMPACTION_KIND_KCOMPACTD_SLEEP))
-			continue;
-		while (first < run->nr_first_checks && run->first_checks[first].node != c->node[i])
-			first++;
-		if (first < run->nr_first_checks)
-			continue;
-		if (grow(run->model->arrays, &run->first_checks, &run->first_checks_room, first + 1,
-			 sizeof(*run->first_checks), err))
-			return -ENOMEM;
-		run->first_checks[run->nr_first_checks++] =
-			(struct first_check){c->node[i], woken ? UINT64_MAX : c->ts[i]};
-	}
-	return 0;
-}
-
-/* The checks for work. One that is out of order is left out. */
+/*
+ * The first step of each kcompactd, where a run without a wakeup is one of its timer; and the
+ * checks for work. One that is out of order is left out.
+ */
 static int load_checks(struct reclaim_run *run, const struct compaction_columns *c, size_t rows,
 		       struct error *err)
 {
 	struct recorded_checks *checks = &run->checks;
 
+	run->compaction_recorded |= rows > 0;
 	for (size_t i = 0; i < rows; i++) {
-		if (!is_valid(c->node_valid, i) || c->kind[i] != COMPACTION_KIND_KCOMPACTD_SLEEP ||
-		    (checks->nr && c->ts[i] < checks->rows[checks->nr - 1].ts))
+		bool woken = c->kind[i] == COMPACTION_KIND_WAKEUP_KCOMPACTD;
+		bool looks = c->kind[i] == COMPACTION_KIND_KCOMPACTD_SLEEP;
+		struct first_step step = {c->node[i], false, woken ? UINT64_MAX : c->ts[i]};
+
+		if (!is_valid(c->node_valid, i) ||
+		    (!woken && !looks && c->kind[i] != COMPACTION_KIND_KCOMPACTD_WAKE))
+			continue;
+		if (add_step(run->model->arrays, &run->first_checks, step, err))
+			return -ENOMEM;
+		if (!looks || (checks->nr && c->ts[i] < checks->rows[checks->nr - 1].ts))
 			continue;
 		if (grow(run->model->arrays, &checks->rows, &checks->room, checks->nr + 1,
 			 sizeof(*checks->rows), err))
@@ -176,9 +170,7 @@ int reclaim_run_load(struct reclaim_run *run, const char *name, const struct Arr
 	if (table == &reclaimable_table)
 		return ages_load(&run->supply.ages, run->model->arrays, &columns.reclaimable, nr,
 				 err);
-	if (table == &compaction_table) {
-		ret = load_first_checks(run, &columns.compaction, nr, err);
-		return ret ? ret : load_checks(run, &columns.compaction, nr, err);
-	}
+	if (table == &compaction_table)
+		return load_checks(run, &columns.compaction, nr, err);
 	return load_service(run, &columns.service, nr, err);
 }

@@ -15,7 +15,7 @@ struct recorded_checks;
 struct reclaim_parts {
 	struct model *model;
 	struct reclaim_supply *supply;
-	struct services *services;
+	struct service *service;
 	const struct scan_pace *pace;
 	struct compaction *compaction;
 	struct row_outputs *rows;

@@ -22,9 +22,10 @@ enum { STALL_BOOST = 1 + 6 };  /* pageblocks that the policy stall boosts at onc
  */
 static uint64_t first_check(const struct reclaim_run *run, int node, uint64_t ts)
 {
-	for (size_t i = 0; i < run->nr_first_checks; i++)
-		if (run->first_checks[i].node == tape_node(run->model, node))
-			return run->first_checks[i].ts;
+	const struct first_step *step = first_step(&run->first_checks, tape_node(run->model, node));
+
+	if (step)
+		return step->ts;
 	return run->compaction_recorded ? UINT64_MAX : ts;
 }
 
@@ -37,14 +38,11 @@ static void start_kswapd(struct reclaim_run *run, struct kswapd *k, uint64_t ts)
 {
 	struct model *m = run->model;
 	int node = tape_node(m, k->node);
-	const struct first_step *step = NULL;
+	const struct first_step *step = first_step(&run->first_steps, node);
 	const struct scan_row *scan = scan_from(&run->pace, node, ts);
 
 	if (k->state != KSWAPD_ASLEEP)
 		return;
-	for (size_t i = 0; i < run->nr_first_steps && !step; i++)
-		if (run->first_steps[i].node == node)
-			step = &run->first_steps[i];
 	m->now.ts = ts > m->now.ts ? ts : m->now.ts;
 	if (scan && (!step || scan->ts < step->ts))
 		kswapd_start_in_pass(&run->parts, k);
@@ -495,7 +493,7 @@ static void stall(void *self, struct zone *zone, const struct request *rq, int64
 	if (run->pace.nr && reclaim_supply_waits(&run->supply, zone->node, zone->type)) {
 		scan_begin(&cursor, tape_node(run->model, zone->node),
 			   node_class(run->model, zone->node, zone->type));
-		ns = services_draw_wake_ns(&run->services) +
+		ns = service_draw_wake_ns(&run->service) +
 		     scan_next(&run->pace, &cursor, run->model->now.ts)->ns;
 	}
 	ns = ns < STALL_NS ? ns : STALL_NS;
@@ -545,7 +543,7 @@ int reclaim_run_start(struct reclaim_run *run, struct page_map *pages, const uin
 	run->parts = (struct reclaim_parts){
 		.model = run->model,
 		.supply = &run->supply,
-		.services = &run->services,
+		.service = &run->service,
 		.pace = &run->pace,
 		.compaction = &run->compaction,
 		.rows = &run->rows,

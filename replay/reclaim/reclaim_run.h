@@ -55,17 +55,14 @@ struct stalled_task {
 	int32_t pid;
 };
 
-/* The first recorded begin of a pass, or sleep, of a kswapd. */
-struct first_step {
-	int node;
-	uint64_t ts;
-	bool sleeps;
-};
-
-/* The first recorded check of a kcompactd. */
-struct first_check {
-	int node;
-	uint64_t ts; /* UINT64_MAX: a wakeup came before it */
+/* By node the first recorded step of a daemon: pass or sleep of kswapd, check of kcompactd. */
+struct first_steps {
+	struct first_step {
+		int node;
+		bool sleeps; /* of a kswapd */
+		uint64_t ts; /* UINT64_MAX: a wakeup came before kcompactd's first check */
+	} *rows;
+	size_t nr, room;
 };
 
 struct reclaim_run {
@@ -73,15 +70,12 @@ struct reclaim_run {
 	uint64_t first;         /* first row of `event` */
 	struct reclaim_ops ops; /* the hooks that the model calls */
 	struct reclaim_supply supply;
-	struct services services;
+	struct service service;
 	struct scan_pace pace;
 	struct compaction compaction;
 	struct row_outputs rows;
-	struct reclaim_parts parts; /* pointers to the members above */
-	struct first_step *first_steps;
-	size_t nr_first_steps, first_steps_room;
-	struct first_check *first_checks;
-	size_t nr_first_checks, first_checks_room;
+	struct reclaim_parts parts;                   /* pointers to the members above */
+	struct first_steps first_steps, first_checks; /* of kswapd, and of kcompactd */
 	struct recorded_checks checks;
 	bool compaction_recorded; /* the tape has compaction events */
 	struct slow_entry *entries;
@@ -107,6 +101,9 @@ bool reclaim_run_reads(const char *table);
  */
 int reclaim_run_load(struct reclaim_run *run, const char *table, const struct ArrowSchema *schema,
 		     const struct ArrowArray *array, struct error *err);
+
+/* The step of a node of the tape, or NULL. */
+const struct first_step *first_step(const struct first_steps *steps, int node);
 
 /*
  * Call after the last row: installs the hooks in run->model. `pages` and `row` as for

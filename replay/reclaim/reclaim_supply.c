@@ -87,7 +87,7 @@ static int queues_new(struct reclaim_supply *supply, const struct model *m, stru
 		zone = frame_zone(m, row->frame)->number;
 		supply->waiting[zone] += 1ull << row->order;
 		if (!row->since)
-			ages_leave_old(&supply->ages, 1ull << row->order);
+			supply->ages.found += 1ull << row->order;
 		if (row->shrunk)
 			continue;
 		if (last[zone] == NO_ROW)

@@ -12,22 +12,11 @@
 
 enum { SERVICE_ROWS = 64 };
 
-struct service_row {
-	uint64_t ns; /* duration */
-};
-
 struct service {
-	struct service_row rows[SERVICE_ROWS];
+	uint64_t wake_ns[SERVICE_ROWS]; /* per wakeup of a daemon, until it runs */
 	int nr;
 	unsigned drawn;
 };
 
-struct services {
-	struct service wake; /* per wakeup of a daemon, until it runs */
-};
-
-/* The next quantile; zeroes if the record has none. */
-const struct service_row *service_draw(struct service *s);
-
-/* Nanoseconds from the wakeup of a daemon until it runs; 50 us if the record has none. */
-uint64_t services_draw_wake_ns(struct services *services);
+/* The next quantile of the time from a daemon's wakeup until it runs; 50 us without any. */
+uint64_t service_draw_wake_ns(struct service *s);

@@ -109,14 +109,11 @@ TEST(without_proactiveness_kcompactd_sleeps_until_it_is_woken)
 
 TEST(kcompactd_first_runs_when_it_did_on_the_record)
 {
-	struct first_check *looks;
+	struct first_step look = {.ts = 700 * MS};
 
 	RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", "mainline:proactiveness=90");
-	looks = arrays_new(w.toy.m->arrays, 1, sizeof(*looks));
 	fragment_normal(&w, 8);
-	*looks = (struct first_check){0, 700 * MS};
-	w.run.first_checks = looks;
-	w.run.nr_first_checks = 1;
+	w.run.first_checks = (struct first_steps){&look, 1, 1};
 	w.run.compaction_recorded = true;
 	reclaim_machine_start(&w);
 	reclaim_run_until(&w.run, 50, 699 * MS);

@@ -155,8 +155,8 @@ TEST(a_wakeup_after_the_nap_keeps_kswapd_awake)
 	queue_pages(&w, 1000, 5000 * MS);
 	reclaim_machine_start(&w);
 	w.serve.at = 50;
-	w.run.services.wake.nr = 1;
-	w.run.services.wake.rows[0].ns = 7 * MS;
+	w.run.service.nr = 1;
+	w.run.service.wake_ns[0] = 7 * MS;
 	k = &w.run.kswapds[0];
 	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
 	for (uint64_t ms = 1; k->state != KSWAPD_NAPPED; ms++)
@@ -208,12 +208,12 @@ TEST(kswapd_starts_as_the_record_does)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct first_step step = {0, cases[i].sleeps, 5 * MS};
+
 		RECLAIM_MACHINE(w, reclaim_machine_short);
 		record_scan(&w, (struct scan_row){
 					.ts = cases[i].scan_ms * MS, .ns = 9 * MS, .scanned = 32});
-		w.run.first_steps = arrays_new(w.toy.m->arrays, 1, sizeof(*w.run.first_steps));
-		w.run.first_steps[0] = (struct first_step){0, 5 * MS, cases[i].sleeps};
-		w.run.nr_first_steps = 1;
+		w.run.first_steps = (struct first_steps){&step, 1, 1};
 		reclaim_run_until(&w.run, 50, MS);
 		check(w.run.kswapds[0].state == cases[i].state);
 		reclaim_run_until(&w.run, 50, 6 * MS);

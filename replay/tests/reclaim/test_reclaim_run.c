@@ -291,8 +291,8 @@ TEST(a_deficit_is_owed_where_kswapd_frees_pages_on_the_record)
 TEST(daemons_run_as_late_as_on_the_record)
 {
 	RECLAIM_MACHINE(w, reclaim_machine_short);
-	w.run.services.wake.nr = 1;
-	w.run.services.wake.rows[0].ns = 7 * MS;
+	w.run.service.nr = 1;
+	w.run.service.wake_ns[0] = 7 * MS;
 	reclaim_run_until(&w.run, 50, 1 * MS);
 	reclaim_run_wake_kswapd(&w.run, 0, 0, 0, ZONE_NORMAL);
 	reclaim_run_until(&w.run, 50, 6 * MS);
@@ -308,14 +308,14 @@ TEST(services_are_drawn_in_a_fixed_order_that_has_their_mean)
 	uint64_t sum = 0;
 
 	for (uint64_t i = 0; i < SERVICE_ROWS; i++)
-		s.rows[i].ns = i;
-	check(service_draw(&s)->ns == 0);
-	check(service_draw(&s)->ns == 32);
-	check(service_draw(&s)->ns == 16);
-	check(service_draw(&s)->ns == 48);
+		s.wake_ns[i] = i;
+	check(service_draw_wake_ns(&s) == 0);
+	check(service_draw_wake_ns(&s) == 32);
+	check(service_draw_wake_ns(&s) == 16);
+	check(service_draw_wake_ns(&s) == 48);
 	s.drawn = 0;
 	for (int i = 0; i < 8; i++)
-		sum += service_draw(&s)->ns;
+		sum += service_draw_wake_ns(&s);
 	check(sum == 8 * 28);
 }
 
