@@ -18,7 +18,7 @@
 --   generations  BOOLEAN    The kernel uses the multi-generational LRU.
 --   pass         UINTEGER   Number of the kswapd's pass, from 1; 0 for one that was on at the begin, and
 --                           for other work.
---   spent        BOOLEAN    The pass went down to priority 1, the last one.
+--   spent        BOOLEAN    The pass went down to priority 1, the last one; compaction ended without its goal.
 --   cpu          USMALLINT  CPU of the kswapd; 0 for other work.
 WITH
 -- What the kswapds did, without scans of the active lists.
@@ -235,7 +235,7 @@ scanned AS (
         until_ts - from_ts,
         0,
         0,
-        false,
+        coalesce(outcome <> 'success', false),
         0
     FROM compaction_run
     WHERE who NOT IN ('explicit', 'unknown') AND until_ts >= from_ts

@@ -364,7 +364,8 @@ static bool scan(struct compaction *c, struct zone *zone, const struct compact_g
 	struct zone_compaction *zc = &c->zones[zone->number];
 	struct budget budget = {
 		.goal = goal,
-		.pages = goal->direct ? INT64_MAX : (int64_t)row->freed,
+		.pages = goal->direct && (goal->sync || !row->spent) ? INT64_MAX
+								     : (int64_t)row->freed,
 		.share = row->scanned > row->freed
 				 ? (double)(row->scanned - row->freed) / (double)row->scanned
 				 : 0,

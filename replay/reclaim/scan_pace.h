@@ -25,7 +25,7 @@ struct scan_row {
 	uint16_t node;           /* of the tape */
 	uint16_t cpu;            /* of the kswapd */
 	uint8_t class_zone;      /* highest zone with memory that the pass reclaims */
-	bool spent;              /* the pass went down to priority 1 */
+	bool spent;              /* the pass went down to priority 1; the run missed its goal */
 	bool direct, costly;     /* by an allocation; for an order above PCP_MAX_ORDER */
 	bool compacts;           /* a run of compaction: `scanned` moved or failed, `freed` moved */
 	bool near;               /* a try to reclaim on a near node (zone_reclaim_mode) */

@@ -58,21 +58,27 @@ TEST(failed_compaction_is_deferred_for_requests_too)
 	check(w.run.compaction.zones[NORMAL].deferral.shift == 1);
 }
 
-/* The recorded run moved a single page. */
-TEST(a_run_for_a_request_has_no_budget)
+/* The recorded run moved a page, in vain: an asynchronous one moves no more. */
+TEST(a_run_for_a_request_has_no_budget_unless_it_failed_on_the_record)
 {
 	const struct request rq = {
 		.gfp_flags = may_compact,
 		.order = 9,
-		.migratetype = MIGRATETYPE_UNMOVABLE,
+		.migratetype = MIGRATETYPE_MOVABLE,
 		.class_zone = ZONE_NORMAL,
 	};
-	const struct reclaim_ops *ops;
 
-	RECLAIM_MACHINE(w, reclaim_machine_fragmented, NULL, 1);
-	record_scan(&w, (struct scan_row){.freed = 1, .compacts = true, .direct = true});
-	ops = w.toy.m->reclaim_ops;
-	check(ops->compact(ops->self, zonelist_of(w.toy.m, &rq), &rq, 9, COMPACT_PRIO_SYNC_LIGHT) ==
-	      COMPACT_SUCCESS);
-	check(counters(&w, DMA)->compacted_pages == BLOCK / 2);
+	for (int priority = COMPACT_PRIO_SYNC_LIGHT; priority <= COMPACT_PRIO_ASYNC; priority++) {
+		const struct scan_row row = {
+			.freed = 1, .compacts = true, .direct = true, .spent = true};
+		const struct reclaim_ops *ops;
+		bool sync = priority < COMPACT_PRIO_ASYNC;
+
+		RECLAIM_MACHINE(w, reclaim_machine_fragmented, NULL, 1);
+		record_scan(&w, row);
+		ops = w.toy.m->reclaim_ops;
+		check(ops->compact(ops->self, zonelist_of(w.toy.m, &rq), &rq, 9, priority) ==
+		      (sync ? COMPACT_SUCCESS : COMPACT_COMPLETE));
+		check(counters(&w, DMA)->compacted_pages == (sync ? BLOCK / 2 : 1));
+	}
 }
