@@ -234,7 +234,8 @@ struct model {
 	struct flips *flips; /* decisions that the run takes otherwise (flips.h); NULL: none */
 	const struct zone_lock_ops *zone_lock_ops; /* NULL: zone locks are not modelled */
 	uint64_t owed;                             /* of all zones */
-	const struct reclaim_ops *reclaim_ops;     /* NULL: reclaim follows the record */
+	uint64_t advances; /* counted requests before their recorded reclaim: slow_path.h */
+	const struct reclaim_ops *reclaim_ops; /* NULL: reclaim follows the record */
 	struct arrays *arrays; /* of the model and of all that works on it: memory.h */
 };
 

@@ -45,6 +45,7 @@ void pay_owed(struct model *m, int node, int class_zone, int64_t pages)
 
 void forgive_owed(struct model *m, int tape_node_nr)
 {
+	m->advances = 0;
 	for (int i = 0; i < m->nr_zones; i++)
 		if (tape_node(m, m->zones[i].node) == tape_node_nr) {
 			pay(m, &m->zones[i], m->zones[i].owed);

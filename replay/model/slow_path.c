@@ -90,9 +90,13 @@ static int64_t spare_blocks(const struct model *m, const struct zone *zone,
 	return spare < 0 ? 0 : spare < blocks ? spare : blocks;
 }
 
-/* The zone with a chunk for a request that lacks the fewest pages to its min watermark, or NULL. */
-static struct zone *least_short(const struct model *m, const struct request *rq,
-				const struct zonelist *list)
+/*
+ * The zone that serves a request for which reclaim freed pages. Where that is the record's, it is
+ * the first one with a chunk and half of its min watermark: there the next requests look for the
+ * pages that pay its advance. Else the one that lacks the fewest pages. NULL: none.
+ */
+static struct zone *granting_zone(const struct model *m, const struct request *rq,
+				  const struct zonelist *list)
 {
 	struct zone *best = NULL;
 	int64_t most = INT64_MIN;
@@ -101,7 +105,11 @@ static struct zone *least_short(const struct model *m, const struct request *rq,
 		struct zone *zone = list->zones[i];
 		int64_t spare = spare_pages(m, zone, rq);
 
-		if (zone->type > rq->class_zone || spare <= most || !zone_has_chunk(m, zone, rq))
+		if (zone->type > rq->class_zone || !zone_has_chunk(m, zone, rq))
+			continue;
+		if (!m->reclaim_ops && spare > -(zone_mark(zone, WMARK_MIN) / 2))
+			return zone;
+		if (spare <= most)
 			continue;
 		most = spare;
 		best = zone;
@@ -117,19 +125,19 @@ static void take_advance(struct model *m, struct zone *zone, const struct reques
 {
 	int64_t spare = spare_pages(m, zone, rq), pages = SWAP_CLUSTER + (1 << rq->order);
 
-	if (!m->reclaim_ops && rq->gfp_flags & GFP_DIRECT_RECLAIM)
-		owe_pages(m, zone, pages - (spare < 0 ? spare : 0));
+	if (m->reclaim_ops || !(rq->gfp_flags & GFP_DIRECT_RECLAIM))
+		return;
+	owe_pages(m, zone, pages - (spare < 0 ? spare : 0));
+	m->advances += !rq->reclaimed && !rq->makes_room;
 }
 
 /*
- * The record shows that reclaim freed pages for the request, so watermarks do not apply. Reclaim
- * ends as soon as one zone is above its mark, so the zone that lacks the fewest pages serves the
- * request, and no zone is emptied before the others. If no zone has a page, the request also gets
- * reserves and PCP pages.
+ * The record shows that reclaim freed pages for the request, so watermarks do not apply. No zone is
+ * emptied before the others. If no zone has a page, the request also gets reserves and PCP pages.
  */
 static uint32_t alloc_granted(struct model *m, struct request *rq, struct zonelist_scan *scan)
 {
-	struct zone *zone = least_short(m, rq, scan->list);
+	struct zone *zone = granting_zone(m, rq, scan->list);
 	frame_nr frame;
 
 	/* For such an order the kernel compacts instead of going below the mark. */
@@ -170,13 +178,15 @@ bool slow_path_recorded(struct model *m, struct request *rq)
 
 	if (all_below_min(m, rq))
 		return zone_preferred(m, rq);
+	/* The reclaim of an earlier request, which was counted. */
+	if (m->advances) {
+		m->advances--;
+		return false;
+	}
 	for (int i = 0; i < list->nr; i++) {
 		struct zone *zone = list->zones[i];
 		int64_t spare = zone->type > rq->class_zone ? 0 : spare_blocks(m, zone, rq);
 
-		/* The record's reclaim pays back an advance, which is counted. */
-		if (zone->owed)
-			return false;
 		gained |= spare > zone->surplus[rq->order] + 1 + (SWAP_CLUSTER >> rq->order);
 		zone->surplus[rq->order] = spare;
 	}

@@ -29,7 +29,8 @@ frame_nr slow_path_alloc(struct model *m, struct request *rq, struct zonelist_sc
  * A recorded request begins direct reclaim, where reclaim is that of the record: whether the model
  * is below min, too. Reclaim keeps free pages near the mark. So pages that the model has above it
  * put its reclaim off once: later requests are short as on the record, unless the model gained more
- * than a cluster of pages, or a block, since the last such request.
+ * than a cluster of pages, or a block, since the last such request. Each request that took an
+ * advance is counted in place of a later one.
  */
 bool slow_path_recorded(struct model *m, struct request *rq);
 

@@ -54,12 +54,12 @@ TEST(without_a_free_page_the_pcp_lists_are_drained)
 }
 
 /* Two zones of one node, all below min, with 8 free pages each. */
-TEST(the_zone_that_lacks_the_fewest_pages_serves_a_request_that_reclaim_helped)
+TEST(the_first_zone_with_half_its_mark_or_the_least_short_serves_a_request_that_reclaim_helped)
 {
 	static const struct {
 		int64_t first, second; /* min marks */
 		uint64_t pfn;
-	} cases[] = {{100, 100, 32}, {100, 99, 0}, {90, 100, 32}};
+	} cases[] = {{100, 100, 32}, {100, 99, 0}, {90, 100, 32}, {12, 9, 32}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct machine machine = toy_machine(4, 5);
@@ -132,15 +132,20 @@ TEST(a_request_that_reclaimed_is_short_unless_the_model_gained_pages)
 /* An advance lifts the zone to its mark, and 32 pages and those of the request above it. */
 TEST(reclaim_pays_back_an_advance)
 {
+	struct request rq = {.migratetype = MIGRATETYPE_MOVABLE, .gfp_flags = GFP_DIRECT_RECLAIM};
+
 	TOY(t, toy_new, "6.18", toy_small("MMMM"));
 	toy_pcp(&t, 1, 8);
 	toy_add_free(&t, 0, 4, 'M');
+	rq.class_zone = t.zone->type;
 	for (int mark = WMARK_MIN; mark < NR_WMARK; mark++)
 		t.zone->wmark[mark] = 40;
 	t.gfp_flags = GFP_DIRECT_RECLAIM;
 	toy_alloc(&t, 2, 'M');
 	check(t.zone->owed == 24 + 32 + 4);
 	check(pages_owed(t.m, 0, t.zone->type) == 60);
+	/* It counted before its reclaim, which counts no more. */
+	check(!slow_path_recorded(t.m, &rq) && slow_path_recorded(t.m, &rq));
 	pay_owed(t.m, 0, t.zone->type, 20);
 	check(t.zone->owed == 40);
 	pay_owed(t.m, 0, t.zone->type, 100);

@@ -207,6 +207,9 @@ class Feedback(Machine):
         request.preferred.count("would_fail", "DIRECT_RECLAIM" in request.gfp)
         return self._grant(request, rights, nofragment=not turns.mixes)
 
+    def _granting_zone(self, request: Request, rights: Rights) -> Zone | None:
+        return self._least_short(request, rights)
+
     def _owe(self, zone: Zone, request: Request, rights: Rights) -> None:
         """Reclaim is the machine's own: nothing is freed later."""
 

@@ -602,7 +602,7 @@ class Machine:
     ) -> tuple[Zone, int] | None:
         granted = replace(rights, no_watermarks=True)
         found = None
-        if (zone := self._least_short(request, rights)) is not None:
+        if (zone := self._granting_zone(request, rights)) is not None:
             self._owe(zone, request, rights)
             pfn = self._try(zone, request, "min", granted, nofragment=nofragment)
             found = None if pfn is None else (zone, pfn)
@@ -620,6 +620,14 @@ class Machine:
         unusable = zone.watermark.unusable(zone, rights, cma=request.cma)
         reserved = zone.mark("min") + zone.lowmem_reserve[request.top]
         return zone.free_for_marks() - unusable - reserved
+
+    def _granting_zone(self, request: Request, rights: Rights) -> Zone | None:
+        """The tape's reclaim comes later: the first zone that keeps half of its min mark."""
+        for zone in request.zonelist:
+            kept = zone.mark("min") // 2 + self._spare(zone, request, rights)
+            if kept > 0 and zone.watermark.has_chunk(zone, request, rights):
+                return zone
+        return self._least_short(request, rights)
 
     def _least_short(self, request: Request, rights: Rights) -> Zone | None:
         """Reclaim lifts the zone that lacks the fewest pages above its min mark first."""
