@@ -156,8 +156,6 @@ struct zone {
 	uint16_t part; /* part of a cut zone; CPU c first tries part c mod zone_parts */
 	uint8_t type;  /* ZONE_DMA ... */
 	uint64_t owed; /* pages that reclaim owes to it: owed.h */
-	/* Blocks above min at the last recorded direct reclaim for an order: slow_path.h. */
-	int64_t surplus[NR_PAGE_ORDERS];
 	bool below_high, reclaim_active, boosted_watermark; /* ZONE_BELOW_HIGH, ... of the kernel */
 	bool nofragment_applies; /* of ALLOC_NOFRAGMENT: NORMAL, with a DMA32 zone below */
 	frame_nr base;           /* frame of base_pfn, a multiple of 2^max_order */

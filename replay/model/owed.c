@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "owed.h"
 
-#include <string.h>
-
 static bool is_in_class(const struct zone *zone, int node, int class_zone)
 {
 	return zone->node == node && zone->type <= class_zone;
@@ -47,8 +45,6 @@ void forgive_owed(struct model *m, int tape_node_nr)
 {
 	m->advances = 0;
 	for (int i = 0; i < m->nr_zones; i++)
-		if (tape_node(m, m->zones[i].node) == tape_node_nr) {
+		if (tape_node(m, m->zones[i].node) == tape_node_nr)
 			pay(m, &m->zones[i], m->zones[i].owed);
-			memset(m->zones[i].surplus, 0, sizeof(m->zones[i].surplus));
-		}
 }

@@ -78,18 +78,6 @@ static int64_t spare_pages(const struct model *m, const struct zone *zone, const
 	       zone->lowmem_reserve[rq->class_zone] - unusable;
 }
 
-/* Blocks for a request that a zone has above its min watermark. */
-static int64_t spare_blocks(const struct model *m, const struct zone *zone,
-			    const struct request *rq)
-{
-	int64_t spare = spare_pages(m, zone, rq) >> rq->order, blocks = 0;
-
-	for (int order = rq->order; order <= m->max_order; order++)
-		for (int type = 0; type <= MIGRATETYPE_RECLAIMABLE; type++)
-			blocks += (int64_t)zone->nr_free[order][type] << (order - rq->order);
-	return spare < 0 ? 0 : spare < blocks ? spare : blocks;
-}
-
 /*
  * The zone that serves a request for which reclaim freed pages. Where that is the record's, it is
  * the first one with a chunk and half of its min watermark: there the next requests look for the
@@ -173,24 +161,10 @@ static bool all_below_min(const struct model *m, struct request *rq)
 
 bool slow_path_recorded(struct model *m, struct request *rq)
 {
-	const struct zonelist *list = zonelist_of(m, rq);
-	bool gained = false;
-
-	if (all_below_min(m, rq))
+	if (!m->advances || all_below_min(m, rq))
 		return zone_preferred(m, rq);
-	/* The reclaim of an earlier request, which was counted. */
-	if (m->advances) {
-		m->advances--;
-		return false;
-	}
-	for (int i = 0; i < list->nr; i++) {
-		struct zone *zone = list->zones[i];
-		int64_t spare = zone->type > rq->class_zone ? 0 : spare_blocks(m, zone, rq);
-
-		gained |= spare > zone->surplus[rq->order] + 1 + (SWAP_CLUSTER >> rq->order);
-		zone->surplus[rq->order] = spare;
-	}
-	return !gained;
+	m->advances--;
+	return false;
 }
 
 bool slow_path_reclaim_once(struct model *m, struct request *rq)

@@ -26,11 +26,9 @@ frame_nr slow_path_alloc(struct model *m, struct request *rq, struct zonelist_sc
 			 bool nofragment);
 
 /*
- * A recorded request begins direct reclaim, where reclaim is that of the record: whether the model
- * is below min, too. Reclaim keeps free pages near the mark. So pages that the model has above it
- * put its reclaim off once: later requests are short as on the record, unless the model gained more
- * than a cluster of pages, or a block, since the last such request. Each request that took an
- * advance is counted in place of a later one.
+ * A recorded request begins direct reclaim, where reclaim is that of the record: whether the
+ * model's counts as below min. Reclaim keeps free pages near the mark, so it does, also above the
+ * mark. But one that took an advance was counted then, in place of a later one.
  */
 bool slow_path_recorded(struct model *m, struct request *rq);
 

@@ -105,30 +105,6 @@ TEST(a_request_below_min_takes_an_advance_for_the_next_ones)
 	}
 }
 
-/* 64 free pages in 4 chunks, 59 above min: a surplus puts reclaim off once. */
-TEST(a_request_that_reclaimed_is_short_unless_the_model_gained_pages)
-{
-	for (int order = 0; order <= 3; order += 3) {
-		struct request rq = {.migratetype = MIGRATETYPE_MOVABLE,
-				     .order = (uint8_t)order,
-				     .gfp_flags = GFP_DIRECT_RECLAIM};
-
-		TOY(t, toy_new, "6.18", toy_small("MMMM"));
-		for (uint32_t pfn = 0; pfn < 64; pfn += 16)
-			toy_add_free(&t, pfn, 4, 'M');
-		for (int mark = WMARK_MIN; mark < NR_WMARK; mark++)
-			t.zone->wmark[mark] = 5;
-		rq.class_zone = t.zone->type;
-		check(!slow_path_recorded(t.m, &rq));
-		check(slow_path_recorded(t.m, &rq) && slow_path_recorded(t.m, &rq));
-		forgive_owed(t.m, 0);
-		check(!slow_path_recorded(t.m, &rq));
-		t.zone->wmark[WMARK_MIN] = 100;
-		forgive_owed(t.m, 0);
-		check(slow_path_recorded(t.m, &rq));
-	}
-}
-
 /* An advance lifts the zone to its mark, and 32 pages and those of the request above it. */
 TEST(reclaim_pays_back_an_advance)
 {
