@@ -31,21 +31,25 @@ static bool is_there_later(const struct window_event *next)
 }
 
 /*
- * Whether an entry is the only one of a list, which a drain that empties one list after the other
- * passed over: then it is not there. Its task took it, or was preempted before it put it there.
+ * Whether a drain that empties one list after the other passed over an entry: then it is not there.
+ * Its task took it, or was preempted before it put it there. Of several entries of a list, those
+ * that no later event shows there; but a drain in pieces (6.19) begins each with the first list.
  */
-static bool is_passed_over(const struct model *m, list_nr list, frame_nr entry)
+static bool is_passed_over(const struct model *m, list_nr list, frame_nr entry,
+			   const struct window_event *next)
 {
 	const struct frame *f = &m->frames[entry];
 
-	return m->kernel->drain_rule == DRAIN_FROM_INDEX && f->prev == list && f->next == list;
+	return m->kernel->drain_rule == DRAIN_FROM_INDEX &&
+	       ((f->prev == list && f->next == list) ||
+		(!m->kernel->overflow_pieces && !is_there_later(next)));
 }
 
 /* Whether such an entry's task took the page before its alloc event. */
 static bool is_taken_late(const struct model *m, list_nr list, frame_nr entry,
 			  const struct window_event *next)
 {
-	return is_passed_over(m, list, entry) && next->kind == EVENT_KIND_ALLOC &&
+	return is_passed_over(m, list, entry, next) && next->kind == EVENT_KIND_ALLOC &&
 	       next->order == m->frames[entry].order && !next->taken;
 }
 
@@ -87,7 +91,7 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, frame_nr 
 		}
 		if (take_back(v, doubtful_free_of(&v->whereabouts, victim)))
 			continue;
-		if (here != list && is_passed_over(m, here, victim) &&
+		if (here != list && is_passed_over(m, here, victim, next) &&
 		    (!next || next->at - event->at >= SOON)) {
 			if (is_there_later(next) && is_taken_late(m, here, victim, next))
 				take_late(v, next, drain->pcp);
@@ -139,6 +143,7 @@ struct comparison {
 	struct pieces recorded; /* the same, for a drain without end */
 	int drained;            /* pages, recorded */
 	int over;               /* largest excess, because entries are drained whole */
+	frame_nr guess; /* the next page, if the last one came from a refill without events */
 };
 
 /* Whether an event may belong to the drain, before the model predicts the next page. */
@@ -150,12 +155,20 @@ static bool is_of_drain(const struct comparison *c, const struct window_event *s
 	return c->drained < max_int(c->due->pages, c->due->most) || s->ts - c->last->ts <= PAUSE_NS;
 }
 
-/* Whether the drain has reached the PCP of the next CPU. */
-static bool is_of_next_cpu(const struct comparison *c, const struct model *m,
+/*
+ * Whether the drain has reached the PCP of the next CPU. A stamp shows where a task turns from
+ * other CPUs' PCPs to its own, or back.
+ */
+static bool is_of_next_cpu(const struct validate *v, const struct comparison *c,
 			   const struct window_event *s)
 {
+	const struct model *m = v->m;
 	const struct frame *f = &m->frames[s->frame];
+	bool own = c->pcp->cpu == s->cpu;
 
+	if (c->last != c->first &&
+	    stamp_before(v, c->zone, c->last, s, own ? STAMP_KIND_REMOTE_DRAIN : STAMP_KIND_DRAIN))
+		return true;
 	return (c->due->whole_pcp || c->drained >= c->due->pages) && c->last != c->first &&
 	       f->state == FRAME_PCP && &m->pcps[f->list] != c->pcp;
 }
@@ -175,11 +188,39 @@ static bool is_of_next_drain(const struct comparison *c, const struct drained *f
 	return pcp_drain_next(&whole, m) == s->frame;
 }
 
-/* The model drains another page than the recorded one, or none: NO_FRAME. */
-static void drain_missed(struct validate *v, struct comparison *c, const struct window_event *s,
-			 frame_nr victim)
+/*
+ * A drained page is free in the model: a refill without events took it. The page that such a refill
+ * takes before it, which is the next one from the tail of the PCP list, or NO_FRAME.
+ */
+static frame_nr refilled_before(const struct model *m, const struct zone *zone,
+				const struct window_event *s)
+{
+	const struct frame *f = m->frames;
+	frame_nr chunk = block_head(m, s->frame), last = f[chunk].prev;
+	uint32_t pages = 1u << s->order;
+
+	if (f[chunk].state != FRAME_FREE || f[chunk].order < s->order ||
+	    m->kernel->drain_rule != DRAIN_FROM_INDEX || !rule_is_on(RULE_unseen_refills))
+		return NO_FRAME;
+	if (chunk < s->frame)
+		return s->frame - pages;
+	for (int order = f[chunk].order; last >= m->nr_frames; last = f[last].prev) {
+		if (--order < s->order)
+			return NO_FRAME;
+		last = free_list(zone, order, f[chunk].list);
+	}
+	return last + (1u << f[last].order) - pages;
+}
+
+/*
+ * The recorded page is not `victim`, the model's next one, or NO_FRAME. It may be the page of a
+ * refill without events that comes after the last one.
+ */
+static void drain_other(struct validate *v, struct comparison *c, const struct window_event *s,
+			frame_nr victim)
 {
 	const struct model *m = v->m;
+	bool guessed = c->guess != NO_FRAME;
 	struct miss miss = {
 		.event = s,
 		.zone = c->zone,
@@ -188,20 +229,24 @@ static void drain_missed(struct validate *v, struct comparison *c, const struct 
 							    : REPAIR_CAUSE_UNTRACED_ALLOC,
 		.order = s->order,
 		.migratetype = s->migratetype,
-		.expected = pfn_or_none(m, victim),
+		.expected = pfn_or_none(m, guessed ? c->guess : victim),
 		.got = frame_pfn(m, s->frame),
 		.place = place_of(m, s->frame),
 	};
+	bool unknown = v->score.guesses && (is_unknown(&v->score, s->frame) || victim == NO_FRAME);
 
-	if (v->score.guesses && (is_unknown(&v->score, s->frame) || victim == NO_FRAME))
-		accuracy_count(&v->score.accuracy, c->zone, DECISION_DRAIN, UNKNOWN);
+	if (c->guess == s->frame || unknown)
+		accuracy_count(&v->score.accuracy, c->zone, DECISION_DRAIN,
+			       unknown ? UNKNOWN : EXACT);
 	else
 		missed(&v->score, &miss);
 	skip_phantoms(v, &c->model, victim, s, c->due->all_lists);
+	c->guess = refilled_before(m, c->zone, s);
 	if (miss.place != PLACE_PCP && v->run.load.stamps.nr)
 		v->gone[c->pcp->number] += 1 << s->order;
 	drain_as_recorded(v, c->zone, s);
-	c->model.left -= 1 << s->order;
+	if (!c->due->whole_pcp || miss.place == PLACE_PCP)
+		c->model.left -= 1 << s->order;
 	repaired(&v->score);
 }
 
@@ -212,12 +257,12 @@ static void compare_page(struct validate *v, struct comparison *c, const struct 
 	struct model *m = v->m;
 
 	v->prediction = (struct prediction){0};
-	if (victim == s->frame && m->frames[victim].order == s->order) {
+	if (victim == s->frame && c->guess == NO_FRAME && m->frames[victim].order == s->order) {
 		pcp_drain_take(&c->model, m, c->zone, victim);
 		no_guess(&v->score, block_head(m, victim));
 		accuracy_count(&v->score.accuracy, c->zone, DECISION_DRAIN, EXACT);
 	} else {
-		drain_missed(v, c, s, victim);
+		drain_other(v, c, s, victim);
 	}
 }
 
@@ -314,6 +359,7 @@ struct drained compare_drain(struct validate *v, struct window_event *first, str
 		.last = first,
 		.zone = &v->m->zones[pcp->zone],
 		.pcp = pcp,
+		.guess = NO_FRAME,
 	};
 	struct drained found = {0};
 
@@ -338,7 +384,7 @@ struct drained compare_drain(struct validate *v, struct window_event *first, str
 					       ? INT_MAX
 					       : c.pieces.begin + c.pieces.size - c.drained;
 		victim = pcp_drain_next(&c.model, v->m);
-		if (is_of_next_cpu(&c, v->m, s) || is_of_next_drain(&c, &found, v->m, s, victim)) {
+		if (is_of_next_cpu(v, &c, s) || is_of_next_drain(&c, &found, v->m, s, victim)) {
 			c.model.left = found.due ? 0 : c.model.left;
 			break;
 		}

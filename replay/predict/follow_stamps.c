@@ -23,6 +23,7 @@ static void follow_zone(struct validate *v, const struct stamp *s, struct inferr
 
 void follow_count(struct validate *v, struct pcp *pcp, int count)
 {
+	take_drained_unseen(v, pcp, pcp->count - count);
 	while (pcp->count > count && take_proved(v, pcp))
 		;
 	v->gone[pcp->number] = pcp->count - count;

@@ -168,8 +168,13 @@ void remove_entry(struct validate *v, frame_nr entry, enum removal why,
 void saw_pcp_page(struct validate *v, const struct window_event *event);
 /* Take an entry that is first on its PCP list now, before the event of its alloc. */
 void take_early(struct validate *v, struct window_event *alloc);
-/* Take an entry that left its list without an event, before row `at`; 0: the current row. */
-void take_unseen(struct validate *v, frame_nr entry, int migratetype, uint64_t at);
+/*
+ * Take an entry that left its list without an event, before row `at`; 0: the current row. Returns
+ * whether its page is on a free list now: a drain without events took it.
+ */
+bool take_unseen(struct validate *v, frame_nr entry, int migratetype, uint64_t at);
+/* The same for the last entries of a PCP's lists that such a drain took, at most so many pages. */
+void take_drained_unseen(struct validate *v, struct pcp *pcp, int most);
 /*
  * Take an entry whose task was preempted, before row `at`; before the current row if `at` is 0 or
  * !may_be_at().

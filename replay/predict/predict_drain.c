@@ -76,11 +76,35 @@ static void predict_overflow(struct validate *v, struct window_event *first, str
 	pcp_committed(v->m, &v->m->zones[pcp->zone]);
 }
 
+/*
+ * The PCP of a drain that no free asked for: that of its first page that the model has in one, if
+ * no stamp shows whether it is the CPU's own.
+ */
+static struct pcp *drained_pcp(const struct validate *v, const struct zone *zone,
+			       const struct window_event *first)
+{
+	struct model *m = v->m;
+	bool remote = stamp_before(v, zone, NULL, first, STAMP_KIND_REMOTE_DRAIN);
+	struct pcp *own = zone_pcp(m, zone, first->cpu);
+	const struct window_event *s = first;
+
+	if (stamp_before(v, zone, NULL, first, STAMP_KIND_DRAIN))
+		return own;
+	do {
+		const struct frame *f = &m->frames[s->frame];
+
+		if (f->state == FRAME_PCP && m->pcps[f->list].zone == zone->number &&
+		    !(remote && &m->pcps[f->list] == own))
+			return &m->pcps[f->list];
+		s = window_next(&v->window, s);
+	} while (remote && s && s->kind == EVENT_KIND_PCPU_DRAIN && s->pid == first->pid);
+	return remote ? zone_pcp(m, zone, (first->cpu + 1) % m->nr_cpus) : own;
+}
+
 void predict_drain(struct validate *v, struct window_event *first)
 {
 	struct model *m = v->m;
 	struct zone *zone = frame_zone(m, first->frame);
-	const struct frame *f = &m->frames[first->frame];
 	struct pcp *pcp = zone_pcp(m, zone, first->cpu);
 	struct asked_drain *asked = &v->asked[first->cpu], *rest = &v->rests[first->cpu];
 	struct drain_due due = {.piece = INT_MAX, .until = UINT64_MAX};
@@ -103,8 +127,7 @@ void predict_drain(struct validate *v, struct window_event *first)
 		predict_overflow(v, first, pcp, &part);
 		return;
 	}
-	if (f->state == FRAME_PCP)
-		pcp = &m->pcps[f->list];
+	pcp = drained_pcp(v, zone, first);
 	accuracy_repair(&v->score.accuracy, zone, REPAIR_CAUSE_DRAINED_ELSEWHERE, 1);
 	due.whole_pcp = due.all_lists = true;
 	if (m->kernel->drain_all_pieces)

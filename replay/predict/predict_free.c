@@ -23,7 +23,8 @@ struct window_event *following_drain(const struct validate *v, const struct wind
 		next = window_next(&v->window, next);
 	if (!next || event_depth(next) > event_depth(event) ||
 	    next->kind != EVENT_KIND_PCPU_DRAIN || next->taken || next->pid != event->pid ||
-	    next->at == v->rests[event->cpu].at || frame_zone(v->m, next->frame) != zone)
+	    next->at == v->rests[event->cpu].at || frame_zone(v->m, next->frame) != zone ||
+	    stamp_before(v, zone, event, next, STAMP_KIND_REMOTE_DRAIN))
 		return NULL;
 	return next;
 }

@@ -7,6 +7,8 @@
 #include "model/scan_effects.h"
 #include "model/zone.h"
 
+#include <limits.h>
+
 /* A page for one request, past the PCP; `alloc` is its event if that is soon, or NULL. */
 static void take_direct(struct validate *v, struct zone *zone, struct request *rq,
 			const struct pick *pick, const struct window_event *alloc)
@@ -243,7 +245,11 @@ void predict_refill(struct validate *v, struct window_event *first)
 		take_direct(v, burst.zone, &rq, &burst.first, alloc);
 		return;
 	}
-	for (; entry != list && m->kernel->pcp_lists != PCP_LISTS_1; entry = m->frames[list].next)
+	if (entry != list)
+		take_drained_unseen(v, pcp,
+				    burst.stamp ? pcp->count - burst.stamp->count : INT_MAX);
+	for (entry = m->frames[list].next; entry != list && m->kernel->pcp_lists != PCP_LISTS_1;
+	     entry = m->frames[list].next)
 		take_inferred(v, first, pcp, entry, rq.migratetype);
 	if (alloc) {
 		pcp->free_count >>= 1;

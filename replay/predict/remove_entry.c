@@ -103,10 +103,46 @@ void take_early(struct validate *v, struct window_event *alloc)
 	alloc->taken = alloc->exact = true;
 }
 
-void take_unseen(struct validate *v, frame_nr entry, int migratetype, uint64_t at)
+/*
+ * Whether the next event of an entry takes its page off the free lists: a drain without events put
+ * it there.
+ */
+static bool is_drained_unseen(const struct validate *v, frame_nr entry)
 {
+	return rule_is_on(RULE_unseen_drains) &&
+	       next_event_of(&v->whereabouts.next_events, named_at(&v->score, entry)) ==
+		       NEXT_FROM_BUDDY;
+}
+
+bool take_unseen(struct validate *v, frame_nr entry, int migratetype, uint64_t at)
+{
+	struct zone *zone = frame_zone(v->m, entry);
+	int order = v->m->frames[entry].order, type = frame_block(v->m, entry)->migratetype;
+	bool drained = is_drained_unseen(v, entry);
+
 	remove_entry(v, entry, REMOVED_UNSEEN,
 		     &(struct removed){.at = at, .migratetype = migratetype});
+	if (!drained)
+		return false;
+	emit_block(&v->score, INFERRED_KIND_FREE, entry, order, type, 0);
+	buddy_free(v->m, zone, entry, order, type, NULL);
+	return true;
+}
+
+void take_drained_unseen(struct validate *v, struct pcp *pcp, int most)
+{
+	const struct frame *f = v->m->frames;
+
+	for (int list = 0; list < v->m->nr_pcp_lists; list++) {
+		list_nr head = pcp->heads + (uint32_t)list;
+		frame_nr last;
+
+		while ((last = f[head].prev) != head && 1 << f[last].order <= most &&
+		       is_drained_unseen(v, last)) {
+			most -= 1 << f[last].order;
+			take_unseen(v, last, frame_block(v->m, last)->migratetype, 0);
+		}
+	}
 }
 
 void take_preempted(struct validate *v, const struct departure *d, uint64_t at)
@@ -173,8 +209,7 @@ bool take_inferred(struct validate *v, const struct window_event *event, struct 
 		take_preempted(v, d, 0);
 		return true;
 	}
-	take_unseen(v, entry, migratetype, 0);
-	return is_freed_next(&v->whereabouts, entry);
+	return take_unseen(v, entry, migratetype, 0) || is_freed_next(&v->whereabouts, entry);
 }
 
 void put_off(struct validate *v, const struct window_event *free)

@@ -16,6 +16,8 @@
 	RULE(preempted)      /* pages that left a PCP list long before their events */             \
 	RULE(refilled_for)   /* of these: the first page of a refill */                            \
 	RULE(proved)         /* pages that left a PCP list, before a drain that did not come */    \
+	RULE(unseen_drains)  /* pages that left a PCP list for the free lists without an event */  \
+	RULE(unseen_refills) /* of a drain: pages that joined a PCP list from the free lists so */ \
 	RULE(contig_frees)   /* contiguous pages that are freed together */                        \
 	RULE(late_frees)     /* pages that joined a PCP list after their events */                 \
 	RULE(zone_order)     /* of these: past the PCP, while another CPU took a page */           \

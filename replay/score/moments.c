@@ -23,6 +23,11 @@ void note_named(struct score *s, frame_nr frame, uint64_t row)
 		*named = (uint32_t)row ? (uint32_t)row : 1;
 }
 
+uint64_t named_at(const struct score *s, frame_nr frame)
+{
+	return s->named[frame] ? proved(s, s->named[frame]) - 1 : UINT64_MAX;
+}
+
 void note_event(struct score *s, const struct window_event *event)
 {
 	uint32_t pages = event->run ? event->run : 1;

@@ -118,6 +118,9 @@ static inline void no_guess(struct score *s, frame_nr head)
 void note_event(struct score *s, const struct window_event *event);
 /* Before row `row`, an event or an inferred row names a page. */
 void note_named(struct score *s, frame_nr frame, uint64_t row);
+/* The row of a page's latest event; UINT64_MAX: none. An inferred row later than that counts, too.
+ */
+uint64_t named_at(const struct score *s, frame_nr frame);
 /* A PCP drains: its number of pages was right. */
 void note_drained(struct score *s, const struct pcp *pcp);
 /* The lowest row before which an entry of a PCP list may have left it. */

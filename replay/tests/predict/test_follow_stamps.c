@@ -130,6 +130,24 @@ TEST(a_count_proves_that_pages_have_left_their_list)
 	check(decision_count(differed, DECISION_ALLOC).exact == 1);
 }
 
+/* Two drains of one task: of the other CPU's PCP, whose page nothing has shown, and of its own. */
+TEST(stamps_part_the_drains_of_two_cpus)
+{
+	static const struct chunk chunks[] = {{2048, 0, MOVABLE}};
+	static const struct row events[] = {
+		FREE(0, 512, 0),           FREE(1, 1024, 0),           DRAIN(1, 2048, 0, MOVABLE),
+		DRAIN(1, 512, 0, MOVABLE), DRAIN(1, 1024, 0, MOVABLE),
+	};
+	static const struct stamped stamps[] = {
+		{.kind = STAMP_KIND_REMOTE_DRAIN, .at = 2, .cpu = 1},
+		DRAINED(.at = 4, .cpu = 1, .count = 1, .high = 8, .high_min = 8, .high_max = 8,
+			.batch = 1)};
+	VALIDATE *v = VALIDATED(chunks, events, WITH(stamps));
+
+	check(validate_model(v)->pcps[0].count == 0 && validate_model(v)->pcps[1].count == 0);
+	check(decision_count(v, DECISION_DRAIN).exact == 2);
+}
+
 TEST(rows_out_of_order_are_refused)
 {
 	static const struct stamped stamps[] = {DRAINED(.at = 2), DRAINED(.at = 1)};

@@ -57,6 +57,25 @@ TEST(a_drain_that_skips_list_0_does_not_empty_all_lists)
 	check(decision_count(v, DECISION_DRAIN_SIZE).nr == 1);
 }
 
+/* Nothing shows the refill of 2048 to 2051, nor two pages that left the list before the drain's. */
+TEST(a_drain_shows_a_refill_and_allocs_without_events)
+{
+	static const struct chunk chunks[] = {{1024, 10, MOVABLE}, {2048, 2, MOVABLE}};
+	static const struct row events[] = {
+		EXTFRAG(0, 1024, 4, 10, UNMOVABLE, MOVABLE),
+		ALLOC(0, 1024, 4, UNMOVABLE),
+		FREE(0, 1024, 0, .run = 2),
+		DRAIN(0, 2051, 0, MOVABLE, .task = 2),
+		DRAIN(0, 2050, 0, MOVABLE, .task = 2),
+		DRAIN(0, 2049, 0, MOVABLE, .task = 2),
+		DRAIN(0, 2048, 0, MOVABLE, .task = 2),
+	};
+	VALIDATE *v = VALIDATED(chunks, events);
+
+	check(decision_count(v, DECISION_DRAIN).nr == 4 &&
+	      decision_count(v, DECISION_DRAIN).exact == 3);
+}
+
 /* A virtual CPU may stand still amid a drain. A second drain would begin with the UNMOVABLE list.
  */
 TEST(a_pause_ends_no_drain_whose_size_is_a_guess)
