@@ -7,8 +7,8 @@
 --   ts           UBIGINT    End of the scan, trace clock in ns.
 --   what         VARCHAR    kswapd, direct, compaction (by kcompactd), direct_compaction or node. A run that
 --                           a task asked for through /proc or /sys is not the model's.
---   node         USMALLINT  Node of the kswapd, or of the try to reclaim there; 0 for other work.
---   class_zone   VARCHAR    Highest zone of the node that the pass reclaims; DMA for other work.
+--   node         USMALLINT  Node of the kswapd, of the try to reclaim there, or of the compaction; 0 for other work.
+--   class_zone   VARCHAR    Highest zone of the node that the pass reclaims, or that of the compaction; DMA for other work.
 --   page_order   UTINYINT   Order of the direct reclaim; 0 for other work.
 --   scanned      UBIGINT    Pages scanned, or that compaction moved or failed to move; 0 for direct,
 --                           and for a pass of kswapd that found the lists empty.
@@ -227,8 +227,8 @@ scanned AS (
         until_ts,
         NULL,
         CASE WHEN who IN ('kcompactd', 'proactive') THEN 'compaction' ELSE 'direct_compaction' END,
-        0,
-        'DMA',
+        coalesce(node, 0),
+        coalesce(zone::VARCHAR, 'DMA'),
         0,
         coalesce(moved, 0) + coalesce(failed, 0),
         coalesce(moved, 0),

@@ -47,17 +47,22 @@ int ages_start(struct ages *ages, const struct model *m, const struct page_map *
 void ages_spread_old(struct ages *ages, const uint64_t *freed)
 {
 	const struct model *m = ages->model;
-	double left = ages->files > ages->found ? (double)(ages->files - ages->found) : 0;
-	double all_freed = UNSEEN, managed = 0;
+	double left = ages->files > ages->found ? (double)(ages->files - ages->found) : 0, all = 0;
 
-	for (int i = 0; i < m->nr_zones; i++) {
-		all_freed += (double)freed[i];
-		managed += (double)m->zones[i].managed;
-	}
-	for (int i = 0; i < m->nr_zones && managed > 0; i++) {
-		double by_size = UNSEEN * (double)m->zones[i].managed / managed;
+	for (int i = 0; i < m->nr_zones; i++)
+		all += (double)m->zones[i].managed;
+	for (int i = 0; i < m->nr_zones && all > 0; i++) {
+		double its = (double)m->zones[i].managed, of_node = 0, freed_there = 0;
 
-		ages->old[i] = (uint64_t)(left * ((double)freed[i] + by_size) / all_freed + 0.5);
+		for (int j = 0; j < m->nr_zones; j++)
+			if (m->zones[j].node == m->zones[i].node) {
+				of_node += (double)m->zones[j].managed;
+				freed_there += (double)freed[j];
+			}
+		if (of_node > 0) /* of its node's part, by size, that of its freed pages */
+			its = of_node * ((double)freed[i] + UNSEEN * its / of_node) /
+			      (freed_there + UNSEEN);
+		ages->old[i] = (uint64_t)(left * its / all + 0.5);
 	}
 }
 

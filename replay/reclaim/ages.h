@@ -5,9 +5,9 @@
  * The record's reclaim frees few of the pages on the LRU lists. When the model's reclaim needs more
  * than those, the kernel would take the next pages of the lists. The oldest are pages from before
  * the start of the tape, which no event shows: as many as were on the LRU lists of files then, less
- * those that the record's reclaim freed, in each zone as large a part of them as of the pages that
- * it freed. Their place on the lists is unknown, so they are taken by a fixed permutation of short
- * runs of pages.
+ * those that the record's reclaim freed, on each node by its size, because each has lists of its
+ * own, and in its zones as the pages that it freed. Their place on the lists is unknown, so they
+ * are taken by a fixed permutation of short runs of pages.
  *
  * After those come pages with the gfp flags of a request whose page reclaim freed on the record
  * (table reclaimable), the oldest first. No event shows that a page was used again, so this is the

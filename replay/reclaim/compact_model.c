@@ -362,10 +362,11 @@ static bool scan(struct compaction *c, struct zone *zone, const struct compact_g
 {
 	struct model *m = c->model;
 	struct zone_compaction *zc = &c->zones[zone->number];
+	bool failed = !goal->sync && row->direct && row->spent && row->class_zone == zone->type &&
+		      row->node == tape_node(m, zone->node);
 	struct budget budget = {
 		.goal = goal,
-		.pages = goal->direct && (goal->sync || !row->spent) ? INT64_MAX
-								     : (int64_t)row->freed,
+		.pages = goal->direct && !failed ? INT64_MAX : (int64_t)row->freed,
 		.share = row->scanned > row->freed
 				 ? (double)(row->scanned - row->freed) / (double)row->scanned
 				 : 0,

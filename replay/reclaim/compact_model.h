@@ -51,9 +51,9 @@ void compaction_new(struct compaction *c, struct model *m, struct reclaim_supply
  * the zone's low end or the end of the last run on. A thorough run begins at the ends. Later runs
  * skip a pageblock without pages to move, until compaction_kswapd_naps() or the last attempt of the
  * longest deferral. `row` has the share of pages that fail, and the budget in pages of kcompactd's
- * runs and of an asynchronous one for a request that missed its goal on the record. Others for
- * requests have none: they end with their block or at the ends of the zone. Returns whether the run
- * reached its goal.
+ * runs and of an asynchronous one for a request, if a request's missed its goal in this zone on the
+ * record. Others for requests have none: they end with their block or at the ends of the zone.
+ * Returns whether the run reached its goal.
  */
 bool compact_model(struct compaction *c, struct zone *zone, const struct compact_goal *goal,
 		   const struct scan_row *row);

@@ -69,8 +69,11 @@ TEST(a_run_for_a_request_has_no_budget_unless_it_failed_on_the_record)
 	};
 
 	for (int priority = COMPACT_PRIO_SYNC_LIGHT; priority <= COMPACT_PRIO_ASYNC; priority++) {
-		const struct scan_row row = {
-			.freed = 1, .compacts = true, .direct = true, .spent = true};
+		const struct scan_row row = {.freed = 1,
+					     .compacts = true,
+					     .direct = true,
+					     .spent = true,
+					     .class_zone = ZONE_NORMAL};
 		const struct reclaim_ops *ops;
 		bool sync = priority < COMPACT_PRIO_ASYNC;
 
