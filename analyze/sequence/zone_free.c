@@ -372,7 +372,8 @@ static size_t find_acting(struct zone_free *z, const struct sequence_events *e, 
 	return nr;
 }
 
-/* Reads events up to that time, as far as there is room for rows, and no request fails. */
+/* Reads events up to that time, as far as there is room for rows, and up to the instant at which a
+ * request fails. */
 static long read_events(struct zone_free *z, const struct sequence_events *e, uint64_t last,
 			struct zone_free_out *out, size_t at, size_t most)
 {
@@ -383,7 +384,7 @@ static long read_events(struct zone_free *z, const struct sequence_events *e, ui
 		const struct move *move = &z->moves[e->group[i]];
 		int64_t pages = move->pages;
 
-		if (z->failed || at + most > out->room) {
+		if ((z->failed && e->ts[i] > z->failed_ts) || at + most > out->room) {
 			end = i;
 			break;
 		}
