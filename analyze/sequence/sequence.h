@@ -16,6 +16,8 @@
  */
 #pragma once
 
+#include "grouped.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,7 +50,7 @@ struct sequence_events {
 	const uint8_t *change_ownership_valid;
 };
 
-enum { GROUPS_MOST = 1 << 16 }; /* of a batch */
+enum { GROUPS_MOST = GROUPED_ROWS_MOST }; /* of a batch: each has a row */
 
 /* Indices of the labels of `kind`, and the events that count: first_ts <= ts < end_ts. */
 struct sequence_kinds {
