@@ -10,6 +10,10 @@ def keep_freed_memory() -> None:
     """The heap of this process keeps freed blocks of up to 32 MiB. A reader frees a batch of rows
     and allocates the next one: the kernel would clear their pages each time."""
 
+def rows_of(number: Any, valid: Any, nr: int, wanted: bytes) -> tuple[pa.Buffer, int]:
+    """The places of all rows of groups with a byte of 2, and of the rows without a bit in `valid`
+    of those with 1, 16 bits each, and their number. `number`: of the group of each of `nr` rows."""
+
 class Groups:
     """The groups of a batch of `nr` rows in the order of time. Its length is their number.
 

@@ -71,6 +71,15 @@ cdef _picked_bits(buffer, size_t offset, size_t nr_from, at, size_t nr):
     return made
 
 
+def rows_of(number, valid, size_t nr, wanted):
+    made = _new(nr * sizeof(uint16_t))
+    cdef _Borrowed numbers = _Borrowed(number, 0, nr, 16), bits = _Borrowed(valid, 0, nr, 1)
+    cdef _Borrowed bytes = _Borrowed(wanted, 0, 0, 8)
+    nr = find_rows(<const uint16_t *>numbers.at(0), <const uint8_t *>bits.at(0), nr,
+                   <const uint8_t *>bytes.at(0), <uint16_t *>_at(made))
+    return made, nr
+
+
 cdef class Groups:
     cdef groups to
     cdef readonly object number

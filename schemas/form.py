@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from pagetape.schemas import TABLES, Column, Table, batch_sizes
-from pagetape.schemas._grouped import LOW_BYTES, ROWS_MOST, Groups, Order
+from pagetape.schemas._grouped import LOW_BYTES, ROWS_MOST, Groups, Order, rows_of
 
 BATCH_ROWS = ROWS_MOST  # most rows of a batch in groups
 
@@ -93,6 +93,13 @@ class GroupedRows:
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
+
+    def of_groups(self, wanted: bytes, column: str) -> pa.Array:
+        """The places of all rows of groups with a byte of 2, and of the rows without a value in
+        the column of those with 1."""
+        number, valid = self.rows["group"].buffers()[1], _bits(self.rows[column])
+        places, nr = rows_of(number, valid, len(self), wanted)
+        return _array(pa.uint16(), nr, None, places)
 
     def taken(self, names: Sequence[str], places: pa.Array) -> pa.RecordBatch:
         """The rows at these places, with these columns."""

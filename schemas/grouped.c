@@ -307,6 +307,18 @@ size_t choose_rows(struct groups *of, const uint8_t *wanted)
 	return nr;
 }
 
+size_t find_rows(const uint16_t *number, const uint8_t *valid, size_t nr, const uint8_t *wanted,
+		 uint16_t *to)
+{
+	size_t found = 0;
+
+	for (size_t row = 0; row < nr; row++) {
+		to[found] = (uint16_t)row;
+		found += wanted[number[row]] > is_valid(valid, row);
+	}
+	return found;
+}
+
 #define PICKS(type)                                                                                \
 	static void pick_##type(const type *from, const uint16_t *at, size_t nr, type *to)         \
 	{                                                                                          \

@@ -64,6 +64,13 @@ int order_rows(const uint8_t *low, const uint8_t *high, struct groups *of, struc
  */
 size_t choose_rows(struct groups *of, const uint8_t *wanted);
 
+/*
+ * The places in time of all rows of groups with a `wanted` of 2, and of the rows that are not
+ * `valid` of those with 1, in `to`, which has room for `nr`; how many.
+ */
+size_t find_rows(const uint16_t *number, const uint8_t *valid, size_t nr, const uint8_t *wanted,
+		 uint16_t *to);
+
 /* to[i] = from[at[i]], for values of `width` bytes (1, 2, 4 or 8). */
 void pick_values(int width, const void *from, const uint16_t *at, size_t nr, void *to);
 

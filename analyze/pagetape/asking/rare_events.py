@@ -20,14 +20,9 @@ from pagetape.schemas.tape import Tape
 Which: TypeAlias = Callable[[GroupedRows], pa.Array]
 
 _EVENT = TABLES["event"]
-# Of the type of the indices: pyarrow would convert these otherwise.
-_ALLOC, _EXTFRAG = (
-    pa.scalar(_EVENT.column("kind").labels.index(label), pa.uint8())
-    for label in ("alloc", "alloc_extfrag")
-)
-
-
-_NONE = pa.array([], pa.uint64())
+# By number of a kind: 2 for fallbacks, 1 for allocations.
+_WANTED = {"alloc": 1, "alloc_extfrag": 2}
+_RARE = bytes(_WANTED.get(kind, 0) for kind in _EVENT.column("kind").labels).ljust(256, b"\0")
 
 
 class FewEvents(KeptDataset):
@@ -58,15 +53,8 @@ class RareEvents(FewEvents):
 
 
 def _rare(events: GroupedRows) -> pa.Array:
-    kind, group, pfn = events.keys["kind"].indices, events.rows["group"], events.rows["pfn"]
-    fallback = pc.equal(kind, _EXTFRAG)
-    if not (fallback.true_count or pfn.null_count):
-        return _NONE
-    rare = fallback.cast(pa.uint8()).take(group)  # bits would be taken one by one
-    if pfn.null_count:
-        failed = pc.equal(kind, _ALLOC).take(group)
-        rare = pc.or_(rare.cast(pa.bool_()), pc.and_(pc.is_null(pfn), failed))
-    return pc.indices_nonzero(rare)
+    kinds = events.keys["kind"].indices.buffers()[1].to_pybytes()
+    return events.of_groups(kinds[: len(events.keys)].translate(_RARE), "pfn")
 
 
 class EventsNearSnapshots(FewEvents):

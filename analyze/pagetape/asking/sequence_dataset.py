@@ -267,7 +267,8 @@ class _Keeper:
         try:
             for part in found():
                 # A pass of _sequence has room for a whole batch, and fills a part of it.
-                if part.get_total_buffer_size() > 2 * part.nbytes:
+                first = part.column(0)
+                if first.get_total_buffer_size() > 2 * first.nbytes:
                     columns = [copied(column) for column in part.columns]
                     part = pa.RecordBatch.from_arrays(columns, schema=part.schema)
                 self._parts.append(part)
