@@ -58,4 +58,4 @@ class KeepingDatabase(Database):
     def _dataset(self, tape: Tape, table: Table) -> TapeDataset:
         if table.name == "event" or not table.kinds:
             return super()._dataset(tape, table)
-        return KindsDataset(tape, table.name, query.words(self._questions, table.name))
+        return KindsDataset(tape, table.name, [*query.parts(self._questions, table.name)])

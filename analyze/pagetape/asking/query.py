@@ -72,6 +72,7 @@ _PARAMETER = re.compile(
     r"(?: = (?P<default>\S+))?  +(?P<doc>.+)"
 )
 _COLUMNS_OF = re.compile(r"Columns: of (\w+), without the tape")
+_ALL_COLUMNS = re.compile(r"(?<!\()\*(,| EXCLUDE| REPLACE| FROM|$)", re.MULTILINE)
 _COLUMN = re.compile(r"(?P<name>\w+) +(?P<type>[A-Z]+(?:\[\])?)  +(?P<doc>.+)")
 
 _PYTHON: dict[str, Callable[[str], Any]] = {
@@ -273,23 +274,38 @@ def views() -> tuple[Query, ...]:
     return tuple(_Queries(_queries().joinpath("views")).values())
 
 
-def words(questions: Iterable[Query], about: str = "") -> Counter[str]:
-    """How often queries, and the views that they name, have each word: all tables are among them.
-    With `about`, only queries and views that name it themselves count."""
-    return words_of([question.sql for question in questions], about)
+def words(questions: Iterable[Query]) -> Counter[str]:
+    """How often queries, and the views that they name, have each word: all tables are among them."""
+    return words_of(question.sql for question in questions)
 
 
-def words_of(statements: Iterable[str], about: str = "") -> Counter[str]:
+def words_of(statements: Iterable[str]) -> Counter[str]:
     """words() of statements."""
+    found = Counter[str]()
+    for named, _ in _with_views(statements):
+        found += named
+    return found
+
+
+def parts(questions: Iterable[Query], about: str) -> Iterator[set[str]]:
+    """The words of each part of queries, and of the views that they name, that names a table: a
+    WITH, or the whole statement if that part has all columns."""
+    for named, sql in _with_views(question.sql for question in questions):
+        for part in sql.split("\n),"):
+            if about in (its := set(re.findall(r"\w+", part))):
+                yield {*named} if _ALL_COLUMNS.search(part) else its
+
+
+def _with_views(statements: Iterable[str]) -> Iterator[tuple[Counter[str], str]]:
+    """Statements, and the views that they name, each with how often it has each word."""
     texts = {view.name: view.sql for view in views()}
-    ahead, seen, found = [*statements], set[str](), Counter[str]()
+    ahead, seen = [*statements], set[str]()
     while ahead:
-        named = Counter(re.findall(r"\w+", ahead.pop()))
-        if not about or about in named:
-            found += named
+        sql = ahead.pop()
+        named = Counter(re.findall(r"\w+", sql))
+        yield named, sql
         ahead += [texts[name] for name in (named.keys() - seen) & texts.keys()]
         seen |= named.keys()
-    return found
 
 
 @cache

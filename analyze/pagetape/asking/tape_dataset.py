@@ -39,8 +39,11 @@ def by_label(name: str, known: Sequence[str], wanted: ds.Expression) -> Filter:
     def filtered(batch: pa.RecordBatch) -> pa.RecordBatch:
         there = batch.column(name).indices
         masks = [pc.equal(there, i) if i.is_valid else there.is_null() for i in wanted_indices]
+        if not masks:
+            return batch.slice(0, 0)
         # `equal` is null for a row without a label: or_kleene keeps is_null's true beside it.
-        return batch.filter(reduce(pc.or_kleene, masks)) if masks else batch.slice(0, 0)
+        mask = reduce(pc.or_kleene, masks)
+        return batch if mask.true_count == len(mask) else batch.filter(mask)
 
     return filtered
 
@@ -173,13 +176,15 @@ class KindsDataset(TapeDataset):
     """A table of events in a database for several queries: one scan finds the rows of all rare
     kinds, which stay in memory for the next."""
 
-    def __init__(self, tape: Tape, name: str, words: Collection[str]) -> None:
-        """`words`: of the queries of the table, among them the columns that they read."""
+    def __init__(self, tape: Tape, name: str, parts: Collection[set[str]]) -> None:
+        """`parts`: the words of each part of a query of the table, among them the columns that it
+        reads, and the kinds."""
         super().__init__(tape, name)
         self._kind = TABLES[name].column("kind")
-        self._names = [column for column in TABLES[name].arrow.names if column in words]
         self._lock = Lock()  # scans of one query run at the same time
         self._rare = self._few()
+        words = set[str]().union(*(part for part in parts if part & self._rare))
+        self._names = [column for column in TABLES[name].arrow.names if column in words]
         self._rows: list[pa.RecordBatch] | None = None
 
     def _few(self) -> set[str]:
@@ -222,7 +227,8 @@ class KindsDataset(TapeDataset):
             if rows > _RARE:
                 self._rare = set()
                 return
-        self._rows = found
+        # In one batch: a call of pyarrow takes as long as a thousand rows.
+        self._rows = pa.Table.from_batches(found).combine_chunks().to_batches() if found else []
 
 
 class RowsDataset(Dataset):
