@@ -4,6 +4,7 @@
 The engine's side is zone_watermark_fast, unusable_pages and zone_has_chunk of replay/model.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +144,22 @@ requests = st.builds(
 )
 
 
-@pytest.mark.parametrize("row", ROWS)
+# What the macros take of a row.
+TAKEN = ("watermark", "highatomic", "highatomic_needs_high")
+TAKEN += ("unboosted_right", "fast_counts_highatomic")
+
+
+def taken(row: str) -> tuple[Any, ...]:
+    rules = _replay.kernel_rules(row)
+    return tuple(rules[name] for name in TAKEN)
+
+
+def test_the_macros_take_nothing_else_of_a_row() -> None:
+    asked = {name for macro in query.macros() for name in re.findall(r"\bm\['(\w+)'\]", macro.sql)}
+    assert asked & _replay.kernel_rules(next(iter(ROWS))).keys() == {*TAKEN}
+
+
+@pytest.mark.parametrize("row", matrix.one_of_each(ROWS, taken))
 @settings(
     max_examples=matrix.number(2, 3),  # the first is of zeros
     deadline=None,

@@ -5,7 +5,7 @@ A file that imports this module has such a matrix. PAGETAPE_MATRIX=whole runs al
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 WHOLE = os.environ.get("PAGETAPE_MATRIX") == "whole"
@@ -21,3 +21,9 @@ def number(short: int, whole: int) -> int:
 def some(cases: Sequence[_T], of: int) -> Sequence[_T]:
     """Each case with the numbers of its place in `of` parts: the first part, or all."""
     return cases if WHOLE else cases[::of]
+
+
+def one_of_each(cases: Iterable[_T], kind: Callable[[_T], Hashable]) -> list[_T]:
+    """The first case of each kind, or all."""
+    every = list(cases)
+    return every if WHOLE else list({kind(case): case for case in reversed(every)}.values())[::-1]
