@@ -264,7 +264,7 @@ def test_perf_reads_what_the_generator_writes(tmp_path: Path) -> None:
 def test_a_recording_of_perf_and_its_script(options: list[str], tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     words = ["perf", "record", "-q", "-a", "-o", str(path), "-e", "kmem:mm_page_*", *options]
-    load = "open('/dev/null').close(); b'x' * (20 << 20)"
+    load = "open('/dev/null').close(); b'x' * (4 << 20)"
     done = subprocess.run([*words, "--", "python3", "-c", load], capture_output=True, check=False)
     if done.returncode:
         pytest.skip(f"perf cannot record here: {done.stderr!r}")

@@ -105,8 +105,14 @@ def test_the_begin_is_told_by_a_clock_snapshot(
 @pytest.mark.parametrize(
     ("name", "kernel"), [("linux-6.12", "6.12.0"), ("linux-6.1-zstd", "6.1.0")]
 )
-@pytest.mark.parametrize("as_generic", [False, True])
-@pytest.mark.parametrize("form", [PerfettoTrace.write, PerfettoTrace.compressed])
+@pytest.mark.parametrize(
+    ("as_generic", "form"),
+    [
+        (False, PerfettoTrace.write),
+        (True, PerfettoTrace.write),
+        (False, PerfettoTrace.compressed),
+    ],
+)
 def test_the_rows_are_those_of_a_trace_dat(
     name: str,
     kernel: str,

@@ -78,7 +78,7 @@ RECORDINGS = st.builds(
 
 
 @pytest.mark.parametrize("kernel", ROWS)
-@PROFILE
+@settings(PROFILE, max_examples=PROFILE.max_examples // 2)
 @given(recording=RECORDINGS)
 def test_engine_and_oracle_agree(kernel: str, recording: Recording) -> None:
     here = random_world(recording.seed, ragged=recording.ragged)

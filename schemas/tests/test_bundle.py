@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import matrix
 import pyarrow as pa
 import pytest
 
@@ -180,7 +181,7 @@ def test_a_cut_keeps_all_small_tables_and_the_first_events(path: Path) -> None:
 def test_a_cut_behind_the_events_is_noticed_and_loses_no_row(path: Path) -> None:
     data = path.read_bytes()
     whole = Tape(path).table("event")
-    for end in range(data.index(b"PK\1\2"), len(data)):
+    for end in range(len(data) - 1, data.index(b"PK\1\2") - 1, -matrix.number(7, 1)):
         path.write_bytes(data[:end])
         cut = Tape(path)
         assert cut.cut_off == ("event",) and not cut.complete, end

@@ -6,6 +6,7 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
+import matrix
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -41,7 +42,9 @@ def batches(name: str) -> st.SearchStrategy[list[list[dict[str, Any]]]]:
 @pytest.mark.parametrize("name", GROUPED)
 @given(data=st.data())
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=matrix.number(5, 15),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_rows_come_back(tmp_path: Path, name: str, data: st.DataObject) -> None:
     rows = data.draw(batches(name))

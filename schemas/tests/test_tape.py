@@ -54,7 +54,7 @@ EVENT = {"ts": 1, "cpu": 0, "pid": 7, "kind": "free", "flags": 0, "pfn": 5, "pag
 
 @pytest.mark.parametrize("name", TABLES)
 @settings(
-    deadline=None, max_examples=matrix.number(5, 12), suppress_health_check=[HealthCheck.too_slow]
+    deadline=None, max_examples=matrix.number(3, 12), suppress_health_check=[HealthCheck.too_slow]
 )
 @given(data=st.data())
 def test_rows_come_back_as_they_were(name: str, data: st.DataObject) -> None:
