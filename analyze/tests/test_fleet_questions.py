@@ -52,7 +52,9 @@ def tapes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "a2": made(place, "a", "2026-11-29T10:00:00", 1800, **old),
         "b1": made(place, "b", "2026-11-29T11:00:00", 600, fallbacks(5, 1, 10), **old),
         "c1": made(place, "c", "2026-11-29T12:00:00", 7200, allocs(4, 1, 9), **new),
-        "c2": made(place, "c", "2026-11-30T00:00:00", 3600, **new),
+        # Two tapes of one host on one day have one row by host.
+        "c2": made(place, "c", "2026-11-30T00:00:00", 1800, allocs(2, 0, 9), **new),
+        "c3": made(place, "c", "2026-11-30T01:00:00", 1800, allocs(3, 0, 9), **new),
         "d1": made(place, "d", "2026-11-29T13:00:00", 3600, **other),
     }
 
@@ -215,7 +217,7 @@ def test_a_cohort_without_an_event_has_rows_of_its_hosts(fleet: Store, pagetape:
     assert old["p50"] == pytest.approx((6 / 1.5 + 0) / 2)
     assert "not counted: 1 tape that did not record such events" in found["note"]
     assert found["fleet"] == {
-        "tapes": 6,
+        "tapes": 7,
         "unreadable": 0,
         "replays": 0,
         "hosts": 4,
@@ -373,5 +375,5 @@ def test_trend_and_thp_count_hosts(fleet: Store, pagetape: Run) -> None:
     assert (claims["2026-11-28"] + steals["2026-11-28"], steals["2026-11-29"]) == (6, 0)
     rows = pagetape("report", "fleet.thp", fleet.root, *only).json["rows"]
     new = {row["kernel"]: row for row in rows}["6.18.1"]
-    assert (new["requests"], new["served"], new["served_percent"]) == (4, 3, 75)
-    assert (new["hosts"], new["hosts_asking"], new["p50"]) == (2, 1, 75)
+    assert (new["requests"], new["served"], new["served_percent"]) == (9, 8, 88.89)
+    assert (new["hosts"], new["hosts_asking"], new["p50"]) == (2, 1, 88.89)

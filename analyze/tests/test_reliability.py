@@ -14,8 +14,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import archives
 import commands
 import faults
+import fleet_trial
 import fuzz
 import fuzz_table
 import kills
@@ -230,6 +232,37 @@ def test_damaged_inputs_are_counted_by_kind_and_command() -> None:
         ["info", 2, 1, 0, 1],
     ]
     assert (found["inputs"], found["failed"]) == (3, {"hang": 1})
+
+
+def test_a_trial_of_a_fleet_compares_both_archives(
+    tmp_path: Path, pagetape: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its commands run in this process. A kill that loses a tape changes the answers about it."""
+    (tapes := tmp_path / "tapes").mkdir()
+    for host in "ab":
+        archives.made(tapes, host, "2026-11-29T10:00:00", 60, archives.fallbacks(2))
+
+    def undisturbed(*words: object) -> fleet_trial.Command:
+        assert pagetape(*words).status in (0, 1)  # 1: a run of sweep failed
+        return fleet_trial.Command(str(words[0]), [], 1.0)
+
+    def killed(_like: Any, words: list[str], *_: Any, **__: Any) -> bool:
+        some = sorted(Path(words[1]).rglob("*.tape")) if words[0] == "compact" else []
+        for path in some[:1]:
+            path.unlink()
+        return True
+
+    monkeypatch.setattr(fleet_trial, "undisturbed", undisturbed)
+    monkeypatch.setattr(fleet_trial, "_killed", killed)
+    monkeypatch.setattr(fleet_trial, "_asked", lambda *words: pagetape(*words, "--json").json)
+    found = fleet_trial.trial(tmp_path, tapes, fleet_trial.POLICY, 1, Random(1))
+    kills = {step["step"]: step["kills"] for step in found["steps"] if "kills" in step}
+    assert kills == {"ship": 1, "compact": 1, "sweep": 1}
+    same = {step["step"]: step["same"] for step in found["steps"] if "same" in step}
+    assert list(same.values()) == [False, True, False, True]  # no regression, and no run of sweep
+    fleet = found["fleet"]
+    assert (fleet["objects"], fleet["tapes in the index"]) == (2, 2)
+    assert not fleet["objects are the same"]
 
 
 def test_kills_are_counted_by_their_moment() -> None:
