@@ -179,10 +179,10 @@ def test_new_files_are_as_private_as_the_tape(hostile: Path, small: Path) -> Non
 
 # ---- names that a tape brings
 
-NAMES = {
-    "controls": "\x1b]0;owned\x07 \u202egnp.exe \r\n",
-    "code": "=cmd|' /C calc'!A0 <script>alert(1)</script> '); DROP TABLE event; -- $(touch ran)",
-}
+NAME = (
+    "=cmd|' /C calc'!A0 <script>alert(1)</script> '); DROP TABLE event; -- $(touch ran)"
+    " \x1b]0;owned\x07 \u202egnp.exe \r\n"
+)
 SHOWN = (
     ["info"],
     ["diagnose"],
@@ -195,12 +195,11 @@ SHOWN = (
 )
 
 
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("words", SHOWN, ids=" ".join)
 def test_a_name_is_text_in_every_output(
-    words: list[str], name: str, golden_with: Callable[[dict[str, Any]], Path], pagetape: Run
+    words: list[str], golden_with: Callable[[dict[str, Any]], Path], pagetape: Run
 ) -> None:
-    facts = dict.fromkeys(("host", "boot_id", "kernel", "version"), NAMES[name])
+    facts = dict.fromkeys(("host", "boot_id", "kernel", "version"), NAME)
     said = pagetape(
         words[0],
         *([words[1]] if words[0] == "report" else []),

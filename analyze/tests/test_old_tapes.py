@@ -71,11 +71,14 @@ def test_counters_that_a_tape_lacks_at_the_end_are_null(
 def test_only_the_reports_of_lacking_counters_differ_and_have_no_false_zeros(
     golden: Path, before_sleeping: Path
 ) -> None:
+    """Others name no counters."""
+    reports = [q for q in query.reports().values() if query.words([q])["counter"]]
     found = []
     for path in (golden, before_sleeping):
         with Database([Tape(path)]) as db:
-            found.append({report.name: db.run(report) for report in query.reports().values()})
+            found.append({report.name: db.run(report) for report in reports})
     now, then = found
+    assert len(now) > 5
     assert {name for name in now if now[name] != then[name]} == {"reserve.integrity"}
     columns = now["reserve.integrity"].columns
     sleeping = [name.startswith("sleeping_") for name in columns]

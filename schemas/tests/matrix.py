@@ -25,5 +25,7 @@ def some(cases: Sequence[_T], of: int) -> Sequence[_T]:
 
 def one_of_each(cases: Iterable[_T], kind: Callable[[_T], Hashable]) -> list[_T]:
     """The first case of each kind, or all."""
-    every = list(cases)
-    return every if WHOLE else list({kind(case): case for case in reversed(every)}.values())[::-1]
+    found: dict[Hashable, _T] = {}
+    for nr, case in enumerate(cases):
+        found.setdefault(nr if WHOLE else kind(case), case)
+    return list(found.values())
