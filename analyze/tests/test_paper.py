@@ -72,7 +72,7 @@ def test_no_published_figure_is_lost_or_invented(name: str, pagetape: Run) -> No
 
 @pytest.fixture(scope="module")
 def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return beginning(PRESSURE, tmp_path_factory.mktemp("short") / PRESSURE.name, 120_000)
+    return beginning(PRESSURE, tmp_path_factory.mktemp("short") / PRESSURE.name)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -12,8 +12,15 @@ import pytest
 from pagetape import cli
 from pagetape.schemas.tape import Tape
 
+from .conftest import beginning
+
 PRESSURE = Path(__file__).parents[1] / "demo/pressure.tape"
 PARTS = 32  # of a batch: DuckDB reads a few batches ahead where it needs only the first
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return beginning(PRESSURE, tmp_path_factory.mktemp("short") / "short.tape")
 
 
 @pytest.fixture
@@ -58,10 +65,11 @@ def test_a_command_decodes_all_events_so_many_times(
     command: str,
     nr: int,
     scans: list[int],
+    short: Path,
     tmp_path: Path,
 ) -> None:
     words = [str(tmp_path / word) if word == "page.html" else word for word in command.split()]
-    assert cli.run([*words, str(PRESSURE)]) == 0
+    assert cli.run([*words, str(short)]) == 0
     assert len(scans) == nr
 
 
@@ -73,7 +81,7 @@ def test_a_command_decodes_all_events_so_many_times(
     ],
 )
 def test_a_report_with_one_pass_decodes_only_its_columns(
-    command: str, read: str, monkeypatch: pytest.MonkeyPatch
+    command: str, read: str, short: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[set[str]] = []
     grouped = Tape.grouped
@@ -83,5 +91,5 @@ def test_a_report_with_one_pass_decodes_only_its_columns(
         yield from grouped(tape, name, columns, *how)
 
     monkeypatch.setattr(Tape, "grouped", noted)
-    assert cli.run([*command.split(), str(PRESSURE)]) == 0
+    assert cli.run([*command.split(), str(short)]) == 0
     assert max(asked, key=len) == {*read.split()}

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import matrix
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -111,7 +112,7 @@ def _played(pagetape: Run, tape: Path, *options: str) -> dict[str, dict[str, Any
     return {row["metric"]: row for row in found["metrics"]}
 
 
-@pytest.mark.parametrize("policy", ["mainline", "nofragment:mode=off", "zonelist"])
+@pytest.mark.parametrize("policy", matrix.some(["mainline", "nofragment:mode=off", "zonelist"], 2))
 def test_a_what_if_is_within_the_interval_of_the_page_tape(
     zone: dict[str, Path], policy: str, pagetape: Run
 ) -> None:
