@@ -22,7 +22,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from itertools import chain, compress
+from itertools import compress, islice
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, TypeAlias
@@ -468,17 +468,18 @@ class TableFile:
         return found
 
     def span(self, column: str) -> tuple[int, int] | None:
-        """The first and the last value of a column; None without rows."""
-        filled = (batch.column(0) for batch in self.batches([column]) if batch.num_rows)
-        first = next(filled, None)
-        if first is None:
-            return None
+        """The first and the last value of a column; None without rows. Only a torn file is read
+        whole."""
         if self.torn:
-            last = deque(chain([first], filled), 1).pop()
+            filled = (batch.column(0) for batch in self.batches([column]) if batch.num_rows)
+            ends = [*islice(filled, 1), *deque(filled, 1)]
         else:
-            read, nr = self._reading([column])
-            last = next(filter(len, (read(i).column(0) for i in reversed(range(nr)))))
-        return first[0].as_py(), last[-1].as_py()
+            chosen = self._chosen([column])
+            reader = self._opened(chosen)
+            places = [i for i, nr in enumerate(self._rows) if nr]
+            read = [self._valid(reader, i) for i in dict.fromkeys([*places[:1], *places[-1:]])]
+            ends = [self._finished(*one, chosen).column(0) for one in read]
+        return (ends[0][0].as_py(), ends[-1][-1].as_py()) if ends else None
 
     def between(self, first: int, last: int) -> tuple[int, list[pa.RecordBatch]]:
         """The batches with values from `first` to `last` of the first column, by which the rows are
