@@ -49,14 +49,10 @@ known AS (
     )
 ),
 
--- `runs` numbers the runs of a thread: a begin, or an end without one, begins the next.
 step AS (
     SELECT
         *,
-        kind = 'begin' OR (
-            kind = 'end'
-            AND last_value(if(kind IN ('begin', 'end'), kind, NULL) IGNORE NULLS) OVER before IS DISTINCT FROM 'begin'
-        ) AS begins,
+        last_value(if(kind IN ('begin', 'end'), kind, NULL) IGNORE NULLS) OVER before AS edge,
         last_value(if(kind IN ('kcompactd_wake', 'kcompactd_sleep'), kind, NULL) IGNORE NULLS) OVER here AS work,
         last_value(if(kind = 'kcompactd_wake', page_order, NULL) IGNORE NULLS) OVER here AS woken_order,
         last_value(if(kind = 'try_to_compact_pages', ts, NULL) IGNORE NULLS) OVER here AS try_ts,
@@ -68,23 +64,17 @@ step AS (
         before AS (PARTITION BY tape, pid, daemon ORDER BY ts, "at", place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ),
 
+-- Events of a thread after the end of its run belong to no run. A begin, or an end without one, begins the next.
+inside AS (
+    SELECT *, kind = 'begin' OR (kind = 'end' AND edge IS DISTINCT FROM 'begin') AS begins
+    FROM step
+    WHERE kind IN ('begin', 'end') OR edge = 'begin'
+),
+
 -- A count with FILTER over a window takes DuckDB seven times as long.
 numbered AS (
     SELECT *, count(if(begins, 1, NULL)) OVER (PARTITION BY tape, pid, daemon ORDER BY ts, "at", place ROWS UNBOUNDED PRECEDING) AS number
-    FROM step
-),
-
--- Events of a thread after the end of its run belong to no run.
-inside AS (
-    SELECT
-        *,
-        number > 0 AND (
-            kind IN ('begin', 'end')
-            OR coalesce(bool_or(kind = 'end') OVER (
-                PARTITION BY tape, pid, daemon, number ORDER BY ts, "at", place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-            ), false) IS FALSE
-        ) AS counts
-    FROM numbered
+    FROM inside
 ),
 
 run AS (
@@ -108,8 +98,7 @@ run AS (
         any_value(try_priority) FILTER (begins) AS try_priority,
         sum(nr_migrated) FILTER (kind = 'migratepages')::BIGINT AS moved,
         sum(nr_failed) FILTER (kind = 'migratepages')::BIGINT AS failed
-    FROM inside
-    WHERE counts
+    FROM numbered
     GROUP BY tape, pid, daemon, number
 ),
 
