@@ -114,6 +114,23 @@ def required_labels(wanted: ds.Expression) -> dict[str, str]:
     return dict(re.findall(r'\((\w+) == "(\w+)"\)', text))
 
 
+_JOINED = 1 << 14  # rows
+
+
+def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows in fewer batches: those of samples are small, and each call of pyarrow takes as long
+    as a thousand rows."""
+    waiting, rows = list[pa.RecordBatch](), 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= _JOINED:
+            yield batch if len(waiting) == 1 else pa.concat_batches(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
 class TapeDataset(Dataset):
     """Table `name` of `tape`, which another tape may replace between two scans."""
 
@@ -163,7 +180,7 @@ class TapeDataset(Dataset):
         self, columns: list[str], kinds: set[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self.tape.batches(self._name, columns, None, kinds)
+            yield from _joined(self.tape.batches(self._name, columns, None, kinds))
         except TapeError as e:
             self.error = e
             raise
@@ -227,8 +244,7 @@ class KindsDataset(TapeDataset):
             if rows > _RARE:
                 self._rare = set()
                 return
-        # In one batch: a call of pyarrow takes as long as a thousand rows.
-        self._rows = pa.Table.from_batches(found).combine_chunks().to_batches() if found else []
+        self._rows = [pa.concat_batches(found)] if found else []
 
 
 class RowsDataset(Dataset):
