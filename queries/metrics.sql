@@ -137,6 +137,15 @@ order_of_machine AS (
     SELECT unnest(range(coalesce(nr_orders, 11)))::INTEGER AS page_order FROM machine
 ),
 
+-- Free pages at each sample of /proc, or at the end of each interval of a replay, and the time until the next one.
+free_over_time AS (
+    SELECT sum(f.nr_free << f.page_order::INTEGER) AS pages, lead(f.ts) OVER (ORDER BY f.ts) - f.ts AS ns
+    FROM free_count AS f
+    CROSS JOIN span AS s
+    WHERE (f.began IS NOT NULL OR f."at" IS NULL) AND f.ts >= s.since AND f.ts <= s.until
+    GROUP BY f.ts
+),
+
 -- The size of the machine at the end, which bounds what lies in it.
 size AS (
     SELECT nullif(sum(managed), 0)::BIGINT AS pages
@@ -185,6 +194,9 @@ measured AS (
     UNION ALL
     SELECT 33, 'drain runs', 'events', 'A', coalesce(sum(nr), 0), NULL
     FROM run WHERE back
+    UNION ALL
+    SELECT 39, 'free pages on average', 'pages', 'A', sum(pages * ns) / sum(ns), (SELECT pages FROM size)
+    FROM free_over_time HAVING sum(ns) > 0
     UNION ALL
     SELECT 40, 'free pages at the end', 'pages', 'A', sum(nr_free << page_order::INTEGER),
         (SELECT pages FROM size)

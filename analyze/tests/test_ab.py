@@ -26,15 +26,16 @@ from pagetape.ab import switch as switch_module
 from pagetape.ab.plan import Plan, RunOf, parse_set
 from pagetape.ab.result import Result, cells, text
 from pagetape.ab.switch import SWITCHES, Host, find
-from pagetape.ab.verdict import Recorded, live_ratio, sign, verdict
+from pagetape.ab.verdict import AGREES, NOISE, NONE, WRONG, Recorded, live_ratio, sign, verdict
 from pagetape.asking import interval
 from pagetape.asking.interval import Ratio
 from pagetape.recording.workload import Workload
-from pagetape.schemas.tape import Tape, TapeError
+from pagetape.schemas.tape import Tape, TapeError, Writer
 
 Run = Callable[..., Any]
 
 PAGETAPE = [sys.executable, "-c", "from pagetape.cli import main; main()"]
+NO_TASK = {"cpu": 0, "pid": 7, "flags": 0, "page_order": 0}
 TOUCH = [sys.executable, "-c", "x = bytearray(64 << 20)"]
 
 
@@ -57,11 +58,12 @@ TOUCH = [sys.executable, "-c", "x = bytearray(64 << 20)"]
         ([95, 145], [215, 295], (3.5, 3.2, 4), "wrong"),
         ([95, 145], [215, 295], (0.9, 0.8, 1.6), "wrong"),
         # The live runs show none.
-        ([95, 195], [95, 195], (1, 1, 1), "within noise"),
+        ([95, 195], [95, 195], (1, 1, 1), "no difference shown"),
+        ([95, 195], [95, 205], (0.9, 0.4, 1.01), "no difference shown"),  # whatever the sign
         ([95, 195], [95, 195], (1.9, 1.5, 2.5), "within noise"),
         ([95, 195], [95, 195], (3, 2.5, 4), "wrong"),  # more than equal runs differ
         ([95, 96], [95, 96], (0.5, 0.4, 0.6), "wrong"),
-        ([0, 0], [0, 0], (1, 0.9, 1.1), "within noise"),
+        ([0, 0], [0, 0], (1, 0.9, 1.1), "no difference shown"),
     ],
 )
 def test_verdicts(
@@ -111,6 +113,26 @@ def test_reclaim_is_counted_only_where_it_was_recorded_or_modelled(
         rows = pagetape("report", "metrics", tape, "--json").json["rows"]
         counts[tape.stem] = [row["value"] for row in rows if row["metric"] == "direct reclaims"]
     assert counts == {"golden": [1], "small": [], "R0": [], "R1": [0]}
+
+
+def test_free_pages_count_for_the_time_until_the_next_sample(
+    golden: Path, tmp_path: Path, pagetape: Run
+) -> None:
+    """Samples without an instant do not count, and the last one ends the time."""
+    moments = [(1, 0, 100, 1), (2, 3, 10, 1), (3, 0, 9, None), (4, 0, 5, 1)]  # s, order, blocks
+    with Writer(tmp_path / "t.tape", Tape(golden).facts) as out:
+        out.rows("event", [{"ts": s * 10**9, "kind": "free", "pfn": 1} | NO_TASK for s in (1, 5)])
+        zone = {"at": 1, "node": 0, "zone": "NORMAL"}
+        out.rows(
+            "free_count",
+            [
+                zone | {"ts": s * 10**9, "page_order": order, "nr_free": nr, "began": began}
+                for s, order, nr, began in moments
+            ],
+        )
+    rows = pagetape("report", "metrics", tmp_path / "t.tape", "--json").json["rows"]
+    (free,) = (row["value"] for row in rows if row["metric"] == "free pages on average")
+    assert free == round((100 + 2 * 80) / 3)
 
 
 # ---- plan and command line
@@ -341,19 +363,18 @@ def test_tapes_are_predicted_again(
     assert found == json.loads((made / "ab.json").read_text())
     assert found["switch"] == "vm.percpu_pagelist_high_fraction" and len(found["runs"]) == 4
     by_name = {(metric["metric"], metric["from"]): metric for metric in found["metrics"]}
-    assert {name for name, _ in by_name} >= {"allocs", "pages taken under the zone lock"}
+    traffic = find("percpu_pagelist_high_fraction").metrics
+    assert {name for name, _ in by_name} == {"allocs", *(f"{m}, per 1000 allocs" for m in traffic)}
     per = by_name["pages taken under the zone lock, per 1000 allocs", "A"]["recorded"]["B"]
-    taken, allocs = (
-        by_name[name, "A"]["recorded"]["B"]["values"]
-        for name in ("pages taken under the zone lock", "allocs")
-    )
-    assert per["values"] == [1000 * n / of for n, of in zip(taken, allocs, strict=True)]
-    drained = by_name["pages drained to the zone", "A"]
+    names = ("pages taken under the zone lock", "allocs")
+    values = predict_module.recorded(Tape(made / "B-1.tape"), names)
+    assert per["values"] == [1000 * values[names[0]] / values["allocs"]] * 2
+    drained = by_name["pages drained to the zone, per 1000 allocs", "A"]
     assert drained["live"] == 1 and not drained["live_shown"]
     assert drained["low"] <= drained["predicted"] <= drained["high"]
-    assert drained["verdict"] in ("within noise", "wrong")
+    assert drained["verdict"] == "no difference shown" and found["missing"] == []
     assert by_name["allocs", "A"]["verdict"] is None
-    unfollowed = by_name["pages taken under the zone lock", "A"]  # two members do not show it
+    unfollowed = by_name["pages taken under the zone lock, per 1000 allocs", "A"]
     assert (unfollowed["predicted"], unfollowed["verdict"]) == (None, None)
     assert found["lengths_s"]["A"]["median"] == found["lengths_s"]["B"]["low"] > 0
     shown = pagetape("ab", "--again", made)
@@ -493,7 +514,7 @@ def test_every_metric_of_a_switch_can_be_recorded(golden: Path, pagetape: Run) -
     rows = pagetape("report", "metrics", golden, "--json").json["rows"]
     known = {row["metric"] for row in rows} | {"kswapd passes", "kswapd sleeps"}
     known |= {"direct reclaims", "kcompactd calls", "kcompactd runs"}
-    known |= {"free pageblocks at the end", "free pages at the end"}
+    known |= {"free pageblocks at the end", "free pages on average"}
     for switch in SWITCHES:
         assert set(switch.metrics) <= known, switch.name
 
@@ -586,7 +607,7 @@ def test_two_values_are_recorded_and_predicted(tmp_path: Path, pagetape: Run) ->
         assert changes == []  # the write was before the recording
     now = int(before)
     assert values == {("A", str(now + 1)), ("B", str(now))}
-    assert {m["verdict"] for m in found["metrics"]} <= {None, "agrees", "within noise", "wrong"}
+    assert {m["verdict"] for m in found["metrics"]} <= {None, AGREES, NONE, NOISE, WRONG}
     assert "another process" not in said.err
 
 

@@ -168,9 +168,9 @@ class Result:
             for name in names
             if all(name in run for runs in measured.values() for run in runs)
         }
-        if (base := self.switch.per_alloc) in rows:
-            per = {f"{base}{_PER_ALLOC}": rows[base].per_1000(rows[_LOAD])}
-            rows = {_LOAD: rows[_LOAD]} | per | rows
+        if self.switch.per_alloc and (load := rows.pop(_LOAD, None)):
+            per = {f"{name}{_PER_ALLOC}": row.per_1000(load) for name, row in rows.items()}
+            rows = {_LOAD: load} | per
         metrics = []
         predictions = {
             side: self._predicted(tapes[side], self.plan["values"][_OTHER[side]], nr, bar)
@@ -194,7 +194,7 @@ class Result:
             ],
             "partial": partial,
             "pairs_counted": sorted(whole) if withheld is None else [],
-            "missing": [name for name in names if name not in rows],
+            "missing": [name for name in names if not {name, name + _PER_ALLOC} & rows.keys()],
             "metrics": metrics,
         }
 

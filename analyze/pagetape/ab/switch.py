@@ -38,7 +38,7 @@ class Switch:
     settle_s: float = 0  # from a write until its own effects are over
     follows: str | None = None  # a file that the kernel may change with the setting
     note: str = ""  # what else a write does
-    per_alloc: str | None = None  # the metric that is also compared per allocation
+    per_alloc: bool = False  # its metrics grow with the load, and are compared per allocation
 
     def check(self, value: str, memory_kb: int) -> str:
         """The value as the kernel shows it; raises ValueError with the reason for a bad one."""
@@ -93,7 +93,7 @@ SWITCHES = (
         range(_MOST + 1),
         policy="pcp:percpu_pagelist_high_fraction={value}",
         gap=range(1, 8),
-        per_alloc="pages taken under the zone lock",
+        per_alloc=True,
     ),
     Switch(
         "vm.defrag_mode",
@@ -115,7 +115,7 @@ SWITCHES = (
         "vm.watermark_scale_factor",
         f"{_SYSCTL}/watermark_scale_factor",
         "distance between two watermarks, in 1/10000 of the zone",
-        ("kswapd passes", "kswapd sleeps", "direct reclaims", "free pages at the end"),
+        ("kswapd passes", "kswapd sleeps", "direct reclaims", "free pages on average"),
         range(1, 3001),
         policy="watermarks:watermark_scale_factor={value}",
     ),
@@ -123,7 +123,7 @@ SWITCHES = (
         "vm.min_free_kbytes",
         f"{_SYSCTL}/min_free_kbytes",
         "memory below which only urgent requests are served, KiB",
-        ("kswapd passes", "kswapd sleeps", "direct reclaims", "free pages at the end"),
+        ("kswapd passes", "kswapd sleeps", "direct reclaims", "free pages on average"),
         range(128, _MOST + 1),
         policy="watermarks:min_free_kbytes={value},watermark_scale_factor={scale}",
         note="from the first write on, the kernel no longer adjusts the value by itself",

@@ -9,8 +9,9 @@
                  1, has the live ratio, and the sign is the same
     wrong        the live runs show a difference of the other sign, or the interval does not meet
                  their spread
-    within noise neither: equal runs differ by as much as the prediction is off, or the prediction
-                 shows no difference
+    no difference shown: neither by the live runs nor by the prediction
+    within noise none of these: equal runs differ by as much as the prediction is off, or only one
+                 of the two shows a difference
 
 A pair with a partial tape does not count (result.py). Runs show a difference if the spread of
 their ratio excludes 1. Ratios are of counts plus 5, so that
@@ -24,7 +25,7 @@ from statistics import median
 
 from pagetape.asking.interval import OFFSET, Ratio
 
-AGREES, NOISE, WRONG = "agrees", "within noise", "wrong"
+AGREES, NONE, NOISE, WRONG = "agrees", "no difference shown", "within noise", "wrong"
 
 
 def live_ratio(old: Sequence[float], new: Sequence[float]) -> Ratio:
@@ -43,6 +44,8 @@ def sign(ratio: float) -> int:
 
 def verdict(live: Ratio, predicted: Ratio) -> str:
     """Whether the prediction agrees with the live runs."""
+    if not live.shown and not predicted.shown:
+        return NONE
     meets = predicted.low <= live.high and live.low <= predicted.high
     if not meets or (live.shown and sign(predicted.value) != sign(live.value)):
         return WRONG

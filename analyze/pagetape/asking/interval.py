@@ -131,6 +131,8 @@ def margin(metric: str, kind: str) -> float:
         return max(same)
     if metric.startswith(_FEEDBACK):  # not calibrated: the widest margin of fallbacks
         return max(margins()[kind]["fallbacks"] for kind in KINDS)
+    if metric.startswith("free pages"):
+        return known["free pages at the end"]
     alike = (
         "fallbacks" if metric.startswith(("fallbacks", "mixing")) else "pages drained to the zone"
     )

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pagetape.ab.plan import Plan, RunOf
     from pagetape.ab.result import Result
 
-_COLOURS = {r"\bagrees\b": "green", r"\bwithin noise\b": "yellow", r"\bwrong\b": "red"}
+_COLOURS = {r"\bagrees\b|\bno difference shown\b": "green"}
+_COLOURS |= {r"\bwithin noise\b": "yellow", r"\bwrong\b": "red"}
 
 
 def _plan(setting: str, pairs: int, warm_ups: str, out: Path | None, argv: tuple[str, ...]) -> Plan:
@@ -161,8 +162,9 @@ def command(
                the prediction: its interval excludes 1 and has the live ratio
                wrong: the live runs show a difference of the other sign, or the interval does
                not meet their spread
-               within noise: neither, equal runs differ by as much as the prediction is off,
-               or the prediction shows no difference
+               no difference shown: neither by the live runs nor by the prediction
+               within noise: none of these, equal runs differ by as much as the prediction is
+               off, or only one of the two shows a difference
 
     A pair with a partial tape (lost events, no exact start) does not count.
 
