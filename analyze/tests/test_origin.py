@@ -97,7 +97,6 @@ def test_a_what_if_of_another_recording_is_refused_by_both_names(
     with pytest.raises(api.Error, match=r"replay of server\.tape"):
         api.open(small, whatif).report("extfrag.matrix").rows()
     assert pagetape("compare", server, whatif).status == 0
-    assert pagetape("html", server, whatif, "-o", page).status == 0
 
 
 def test_it_is_refused_wherever_it_stands(

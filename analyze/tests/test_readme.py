@@ -28,6 +28,9 @@ from typing import Any, NamedTuple
 import livetest
 import pytest
 
+from pagetape.diagnosing import diagnosis
+from pagetape.schemas.tape import Tape
+
 from .conftest import beginning
 
 ROOT = Path(__file__).parents[2]
@@ -166,6 +169,30 @@ def is_whole(page: Path, command: Command) -> bool:
     """Whether the page shows an interval of the command, or of one that reads its tape."""
     readers = (c for c in commands(page) if files_of(command) & set(c.line.split()))
     return any("[" in line for c in (command, *readers) for line in c.output)
+
+
+Examined = dict[tuple[str, str], diagnosis.Diagnosis]
+
+
+@pytest.fixture(scope="module")
+def examined() -> Examined:
+    """The diagnoses of bundled tapes, by directory and tape: pages show them in several ways."""
+    return {}
+
+
+@pytest.fixture(autouse=True)
+def examined_once(examined: Examined, monkeypatch: pytest.MonkeyPatch) -> None:
+    examine = diagnosis.diagnose
+
+    def diagnose(tape: Tape, *database: Any) -> diagnosis.Diagnosis:
+        key = str(Path.cwd()), str(tape.path)
+        if database or not key[1].startswith("analyze/demo/"):
+            return examine(tape, *database)
+        if key not in examined:
+            examined[key] = examine(tape)
+        return examined[key]
+
+    monkeypatch.setattr(diagnosis, "diagnose", diagnose)
 
 
 BUNDLED = re.compile(r"pagetape (?:diagnose|report) [^>|]*analyze/demo/[^>|]*")
