@@ -192,7 +192,7 @@ def _leave(status: int) -> NoReturn:
 
 def main() -> None:
     """The entry point of the `pagetape` script."""
-    gc.set_threshold(10_000, 20)  # a tenth of a short command went into looks at its modules
+    gc.set_threshold(100_000, 20)  # a tenth of a short command went into looks at its modules
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _end)

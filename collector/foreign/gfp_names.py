@@ -8,10 +8,9 @@ the kernel's formats has only numbers or printed names.
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
 Release = tuple[int, ...]  # three numbers
@@ -51,7 +50,9 @@ class GfpNames(NamedTuple):
 @cache
 def facts(name: str) -> dict[str, Any]:
     """The contents of schemas/NAME.toml, without the import of the package `schemas`."""
-    return tomllib.loads((files("pagetape") / f"schemas/{name}.toml").read_text("utf-8"))
+    import tomllib
+
+    return tomllib.loads(Path(__file__).with_name("schemas").joinpath(f"{name}.toml").read_text())
 
 
 def number(text: str) -> Release | None:

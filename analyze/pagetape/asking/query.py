@@ -51,8 +51,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any
 
 # Begins the names of rows that one pass over `event` finds (sequences).
@@ -224,17 +223,14 @@ def parse(name: str, text: str) -> Query:
     return Query(*about, parameters, columns, body, needed, replay)
 
 
+_QUERIES = Path(__file__).parents[1] / "queries"
 _NO_REPORTS = ("views", "macros", "internal", "tests", "__pycache__")
 
 
-def _queries() -> Traversable:
-    return files("pagetape").joinpath("queries")
-
-
-def _tree(directory: Traversable, prefix: str = "") -> dict[str, Traversable]:
+def _tree(directory: Path, prefix: str = "") -> dict[str, Path]:
     """The files of queries, by name."""
-    found: dict[str, Traversable] = {}
-    for entry in sorted(directory.iterdir(), key=lambda e: e.name):
+    found: dict[str, Path] = {}
+    for entry in sorted(directory.iterdir()):
         if entry.is_dir() and entry.name not in _NO_REPORTS:
             found |= _tree(entry, f"{prefix}{entry.name}.")
         elif entry.name.endswith(".sql"):
@@ -246,7 +242,7 @@ class _Queries(Mapping[str, Query]):
     """The queries of a directory by name. Each is parsed when it is asked for: a report needs one
     of a hundred."""
 
-    def __init__(self, directory: Traversable) -> None:
+    def __init__(self, directory: Path) -> None:
         self._files = _tree(directory)
         self._parsed: dict[str, Query] = {}
 
@@ -265,13 +261,13 @@ class _Queries(Mapping[str, Query]):
 @cache
 def reports() -> Mapping[str, Query]:
     """Every report by name."""
-    return _Queries(_queries())
+    return _Queries(_QUERIES)
 
 
 @cache
 def views() -> tuple[Query, ...]:
     """The views that all queries can use."""
-    return tuple(_Queries(_queries().joinpath("views")).values())
+    return tuple(_Queries(_QUERIES / "views").values())
 
 
 def words(questions: Iterable[Query]) -> Counter[str]:
@@ -311,13 +307,13 @@ def _with_views(statements: Iterable[str]) -> Iterator[tuple[Counter[str], str]]
 @cache
 def macros() -> tuple[Query, ...]:
     """The macros that all queries can use; each `sql` is the statement that creates the macro."""
-    return tuple(_Queries(_queries().joinpath("macros")).values())
+    return tuple(_Queries(_QUERIES / "macros").values())
 
 
 @cache
 def internal() -> Mapping[str, Query]:
     """The queries that pagetape itself runs, by name, or by folder.name."""
-    return _Queries(_queries().joinpath("internal"))
+    return _Queries(_QUERIES / "internal")
 
 
 FLEET = "fleet."  # begins the names of reports about an archive, and of queries of its aggregates

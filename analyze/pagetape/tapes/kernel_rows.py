@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pagetape import did_you_mean
@@ -27,6 +27,8 @@ from pagetape.gfp_names import Release, number
 
 if TYPE_CHECKING:
     from pagetape.schemas.tape import Tape
+
+_KERNELS = Path(__file__).parents[1] / "schemas/kernels.json"
 
 SURE = {"source": "source read", "image": "image seen", "patch": "date of a patch"}
 
@@ -89,7 +91,7 @@ class Interface:
 
 @cache
 def _file() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((files("pagetape") / "schemas/kernels.json").read_bytes())
+    found: dict[str, Any] = json.loads(_KERNELS.read_bytes())
     return found
 
 
