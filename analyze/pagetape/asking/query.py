@@ -271,7 +271,7 @@ def views() -> tuple[Query, ...]:
 
 
 def words(questions: Iterable[Query]) -> Counter[str]:
-    """How often queries, and the views that they name, have each word: all tables are among them."""
+    """How often queries, and the views that they name, have each word, also each table."""
     return words_of(question.sql for question in questions)
 
 
