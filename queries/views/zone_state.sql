@@ -29,53 +29,27 @@
 --   common_blocks        BIGINT[]   The same of UNMOVABLE, MOVABLE, RECLAIMABLE and RESERVE; null if the types are unknown.
 --   cma_blocks           BIGINT[]   The same of CMA.
 --   highatomic_blocks    BIGINT[]   The same of HIGHATOMIC.
-WITH listed AS (
-    SELECT
-        tape,
-        snapshot,
-        ts,
-        node,
-        zone::VARCHAR AS zone,
-        page_order::INTEGER AS page_order,
-        coalesce(migratetype::VARCHAR, 'unknown') AS migratetype,
-        (nr_free << page_order::INTEGER)::BIGINT AS pages,
-        capped
-    FROM free_area
-    WHERE page_order < 20  -- no kernel has larger blocks
-),
-
-sized AS (
-    SELECT
-        tape,
-        snapshot,
-        ts,
-        node,
-        zone,
-        page_order,
-        sum(pages) AS every,
-        sum(pages) FILTER (migratetype IN ('UNMOVABLE', 'MOVABLE', 'RECLAIMABLE', 'RESERVE')) AS common,
-        sum(pages) FILTER (migratetype = 'CMA') AS cma,
-        sum(pages) FILTER (migratetype = 'HIGHATOMIC') AS highatomic,
-        bool_and(migratetype <> 'unknown') AS typed,
-        bool_or(capped AND migratetype IN ('CMA', 'HIGHATOMIC')) AS capped
-    FROM listed
-    GROUP BY ALL
-),
-
--- Orders that no row names have no free block.
-list AS (
+WITH list AS (
+    -- Orders that no row names have no free block.
     SELECT
         * EXCLUDE (rows, most),
-        list_transform(range(most + 1), lambda o: list_sum(list_transform(rows, lambda r: if(r.page_order >= o, r.every, 0))))::BIGINT[] AS any_blocks,
-        list_transform(range(most + 1), lambda o: list_sum(list_transform(rows, lambda r: if(r.page_order >= o, r.common, 0))))::BIGINT[] AS common_blocks,
-        list_transform(range(most + 1), lambda o: list_sum(list_transform(rows, lambda r: if(r.page_order >= o, r.cma, 0))))::BIGINT[] AS cma_blocks,
-        list_transform(range(most + 1), lambda o: list_sum(list_transform(rows, lambda r: if(r.page_order >= o, r.highatomic, 0))))::BIGINT[] AS highatomic_blocks
+        list_transform(range(most + 1), lambda o: list_sum(list_transform(rows, lambda r: if(r.page_order >= o, r.pages, 0))))::BIGINT[] AS any_blocks,
+        list_transform(range(most + 1), lambda o: list_sum(list_transform(rows, lambda r: if(r.page_order >= o AND r.migratetype IN ('UNMOVABLE', 'MOVABLE', 'RECLAIMABLE', 'RESERVE'), r.pages, 0))))::BIGINT[] AS common_blocks,
+        list_transform(range(most + 1), lambda o: list_sum(list_transform(rows, lambda r: if(r.page_order >= o AND r.migratetype = 'CMA', r.pages, 0))))::BIGINT[] AS cma_blocks,
+        list_transform(range(most + 1), lambda o: list_sum(list_transform(rows, lambda r: if(r.page_order >= o AND r.migratetype = 'HIGHATOMIC', r.pages, 0))))::BIGINT[] AS highatomic_blocks
     FROM (
         SELECT
-            tape, snapshot, ts, node, zone, max(page_order) AS most, bool_and(typed) AS types, bool_or(capped) AS cut,
-            list({'page_order': page_order, 'every': every, 'common': coalesce(common, 0), 'cma': coalesce(cma, 0), 'highatomic': coalesce(highatomic, 0)}) AS rows
-        FROM sized
-        GROUP BY tape, snapshot, ts, node, zone
+            tape,
+            snapshot,
+            node,
+            zone::VARCHAR AS zone,
+            max(page_order) AS most,
+            bool_and(migratetype IS NOT NULL) AS types,
+            bool_or(capped AND migratetype IN ('CMA', 'HIGHATOMIC')) AS cut,
+            list({'page_order': page_order, 'migratetype': migratetype::VARCHAR, 'pages': (nr_free << page_order::INTEGER)::BIGINT}) AS rows
+        FROM free_area
+        WHERE page_order < 20  -- no kernel has larger blocks
+        GROUP BY tape, snapshot, node, zone
     )
 ),
 
@@ -155,7 +129,6 @@ mark AS (
     GROUP BY tape, node, zone
 ),
 
--- DuckDB takes 5 times as long for lists of sums, which are HUGEINT.
 moment AS (
     SELECT
         tape,
