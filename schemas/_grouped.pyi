@@ -14,6 +14,13 @@ def rows_of(number: Any, valid: Any, nr: int, wanted: bytes) -> tuple[pa.Buffer,
     """The places of all rows of groups with a byte of 2, and of the rows without a bit in `valid`
     of those with 1, 16 bits each, and their number. `number`: of the group of each of `nr` rows."""
 
+def picked(buffer: Any, width: int, offset: int, nr_from: int, at: Any, nr: int) -> pa.Buffer:
+    """Those of `nr_from` values of `width` bytes, from the element `offset` on, at `nr` places of
+    16 bits. ValueError for a buffer that is shorter."""
+
+def picked_bits(buffer: Any, offset: int, nr_from: int, at: Any, nr: int) -> pa.Buffer:
+    """The same of bits."""
+
 class Groups:
     """The groups of a batch of `nr` rows in the order of time. Its length is their number.
 
@@ -23,6 +30,7 @@ class Groups:
     """
 
     number: pa.Buffer  # of each row's group, 16 bits, in the order of time
+    place: pa.Buffer  # in time, of each row in the order of groups
 
     def __init__(self, keys: list[tuple[Any, int, Any, int]], nr: int) -> None: ...
     def __len__(self) -> int: ...
@@ -34,10 +42,6 @@ class Groups:
         """The number of rows of each group, 32 bits."""
     def numbers(self) -> tuple[pa.Buffer, pa.Buffer]:
         """The low and the high bytes of the number of each row's group, in the order of time."""
-    def values(self, buffer: Any, width: int, offset: int) -> pa.Buffer:
-        """Values of `width` bytes in the order of groups."""
-    def bits(self, buffer: Any, offset: int) -> pa.Buffer:
-        """A validity bitmap in the order of groups."""
     def differences(self, buffer: Any, offset: int, valid: Any) -> list[pa.Buffer]:
         """64-bit values in the order of groups as differences: LOW_BYTES columns of bytes, and one
         of 32 bits. `valid` is their bitmap in that order, or None."""
@@ -52,19 +56,12 @@ class Order:
     """
 
     number: pa.Buffer  # of each row's group, 16 bits
+    place: pa.Buffer  # of each row in the order of groups
     nr: int
     nr_groups: int
 
     def __init__(self, low: Any, high: Any, rows: Any, nr_groups: int, nr: int) -> None: ...
     def choose(self, wanted: Any) -> None:
         """Leave out the rows of groups whose byte is 0; once."""
-    def keys(self, buffer: Any, width: int, offset: int) -> pa.Buffer:
-        """Values of `width` bytes, of which each group has one, from the element `offset` on."""
-    def key_bits(self, buffer: Any, offset: int) -> pa.Buffer:
-        """Bits of which each group has one."""
-    def values(self, buffer: Any, width: int) -> pa.Buffer:
-        """Values of `width` bytes in the order of groups."""
-    def bits(self, buffer: Any) -> pa.Buffer:
-        """A validity bitmap in the order of groups."""
     def sums(self, stored: list[Any], valid: Any) -> pa.Buffer:
         """The values of differences, as Groups.differences() makes them."""

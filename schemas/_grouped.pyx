@@ -55,14 +55,14 @@ cdef int _check(int ret, error *err) except -1:
     return 0
 
 
-cdef _picked(buffer, int width, size_t offset, size_t nr_from, at, size_t nr):
+def picked(buffer, int width, size_t offset, size_t nr_from, at, size_t nr):
     made = _new(nr * width)
     cdef _Borrowed values = _Borrowed(buffer, offset, nr_from, 8 * width)
     pick_values(width, values.at(offset * width), <uint16_t *>_at(at), nr, _at(made))
     return made
 
 
-cdef _picked_bits(buffer, size_t offset, size_t nr_from, at, size_t nr):
+def picked_bits(buffer, size_t offset, size_t nr_from, at, size_t nr):
     made = _new((nr + 7) // 8)
     cdef _Borrowed bits = _Borrowed(buffer, offset, nr_from, 1)
     if pick_bits(<uint8_t *>bits.at(0), offset, nr_from, <uint16_t *>_at(at), nr,
@@ -82,8 +82,8 @@ def rows_of(number, valid, size_t nr, wanted):
 
 cdef class Groups:
     cdef groups to
-    cdef readonly object number
-    cdef object place, _first, _rows
+    cdef readonly object number, place
+    cdef object _first, _rows
 
     def __cinit__(self, list keys, size_t nr):
         cdef error err
@@ -120,16 +120,10 @@ cdef class Groups:
         split_numbers(self.to.number, self.to.nr, <uint8_t *>_at(low), <uint8_t *>_at(high))
         return low, high
 
-    def values(self, buffer, int width, size_t offset):
-        return _picked(buffer, width, offset, self.to.nr, self.place, self.to.nr)
-
-    def bits(self, buffer, size_t offset):
-        return _picked_bits(buffer, offset, self.to.nr, self.place, self.to.nr)
-
     def differences(self, buffer, size_t offset, valid):
         cdef differences to
         cdef size_t nr = self.to.nr
-        values = self.values(buffer, sizeof(uint64_t), offset)
+        values = picked(buffer, sizeof(uint64_t), offset, nr, self.place, nr)
         cdef _Borrowed bits = _Borrowed(valid, 0, nr, 1)
         high = _new(nr * sizeof(uint32_t))
         made = [_new(nr) for _ in range(GROUPED_LOW_BYTES)]
@@ -145,8 +139,7 @@ cdef class Order:
     cdef size_t nr_stored
     cdef readonly size_t nr, nr_groups
     cdef groups of
-    cdef readonly object number
-    cdef object place
+    cdef readonly object number, place
     cdef _Borrowed rows
 
     def __cinit__(self, low, high, rows, size_t nr_groups, size_t nr):
@@ -167,18 +160,6 @@ cdef class Order:
         cdef _Borrowed bytes = _Borrowed(wanted, 0, self.nr_groups, 8)
         self.nr = choose_rows(&self.of, <uint8_t *>bytes.at(0))
 
-    def keys(self, buffer, int width, size_t offset):
-        return _picked(buffer, width, offset, self.nr_groups, self.number, self.nr)
-
-    def key_bits(self, buffer, size_t offset):
-        return _picked_bits(buffer, offset, self.nr_groups, self.number, self.nr)
-
-    def values(self, buffer, int width):
-        return _picked(buffer, width, 0, self.nr_stored, self.place, self.nr)
-
-    def bits(self, buffer):
-        return _picked_bits(buffer, 0, self.nr_stored, self.place, self.nr)
-
     def sums(self, list stored, valid):
         cdef differences of
         cdef size_t nr = self.nr_stored
@@ -194,4 +175,4 @@ cdef class Order:
         of.valid = <const uint8_t *>bits.at(0)
         ungroup_differences(&of, <uint32_t *>self.rows.at(0), self.nr_groups, nr,
                             <uint64_t *>_at(made))
-        return self.values(made, sizeof(uint64_t))
+        return picked(made, sizeof(uint64_t), 0, nr, self.place, self.nr)

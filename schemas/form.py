@@ -26,7 +26,15 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from pagetape.schemas import TABLES, Column, Table, batch_sizes
-from pagetape.schemas._grouped import LOW_BYTES, ROWS_MOST, Groups, Order, rows_of
+from pagetape.schemas._grouped import (
+    LOW_BYTES,
+    ROWS_MOST,
+    Groups,
+    Order,
+    picked,
+    picked_bits,
+    rows_of,
+)
 
 BATCH_ROWS = ROWS_MOST  # most rows of a batch in groups
 
@@ -80,6 +88,19 @@ def _width(array: pa.Array) -> int:
 
 def _array(kind: pa.DataType, nr: int, valid: pa.Buffer | None, values: pa.Buffer) -> pa.Array:
     return pa.Array.from_buffers(kind, nr, [valid, values])
+
+
+def _picked(array: pa.Array, at: pa.Buffer, nr: int) -> pa.Array:
+    """The values of a column at `nr` places of 16 bits."""
+    if array.null_count == len(array):
+        return _nulls(array, nr)
+    if pa.types.is_string(array.type):
+        return array.take(_array(pa.uint16(), nr, None, at))
+    values, bits = _values(array), _bits(_values(array))
+    of = values.offset, len(values), at, nr
+    valid = None if bits is None else picked_bits(bits, *of)
+    made = picked(values.buffers()[1], _width(values), *of)
+    return _like(array, _array(values.type, nr, valid, made))
 
 
 class GroupedRows:
@@ -301,18 +322,14 @@ class Grouped(Form):
     @staticmethod
     def _stored(groups: Groups, column: Column, array: pa.Array) -> list[pa.Array]:
         """A column in the order of groups."""
-        nr, values = len(array), _values(array)
-        if array.null_count == nr and not column.differences:
-            return [_nulls(array, nr)]
-        bits = _bits(values)
-        valid = None if bits is None else groups.bits(bits, values.offset)
-        if column.differences:
-            *low, high = groups.differences(values.buffers()[1], values.offset, valid)
-            made = [_array(pa.uint8(), nr, None, one) for one in low]
-            made[0] = _array(pa.uint8(), nr, valid, low[0])
-            return [*made, _array(pa.uint32(), nr, None, high)]
-        grouped = groups.values(values.buffers()[1], _width(values), values.offset)
-        return [_like(array, _array(values.type, nr, valid, grouped))]
+        if not column.differences:
+            return [_picked(array, groups.place, len(array))]
+        nr, bits = len(array), _bits(array)
+        valid = None if bits is None else picked_bits(bits, array.offset, nr, groups.place, nr)
+        *low, high = groups.differences(array.buffers()[1], array.offset, valid)
+        made = [_array(pa.uint8(), nr, None, one) for one in low]
+        made[0] = _array(pa.uint8(), nr, valid, low[0])
+        return [*made, _array(pa.uint32(), nr, None, high)]
 
     def labels(self, metadata: Metadata, column: str) -> frozenset[str]:
         """The labels of a batch's rows in a column of the group table. ValueError if damaged."""
@@ -370,37 +387,20 @@ class Grouped(Form):
         self, batch: pa.RecordBatch, metadata: Metadata, columns: list[int], kinds: Kinds = None
     ) -> list[pa.Array]:
         order, found, keys = self.parts(batch, metadata, columns, kinds)
-        found |= {i: self._key(order, key) for i, key in keys.items()}
+        found |= {i: _picked(key, order.number, order.nr) for i, key in keys.items()}
         return [found[i] for i in columns]
-
-    @staticmethod
-    def _key(order: Order, key: pa.Array) -> pa.Array:
-        """A column of the group table as one of the rows."""
-        nr = order.nr
-        if key.null_count == len(key) > 0:
-            return _nulls(key, nr)
-        if pa.types.is_string(key.type):
-            return key.take(_array(pa.uint16(), nr, None, order.number))
-        values, bits = _values(key), _bits(_values(key))
-        valid = None if bits is None else order.key_bits(bits, values.offset)
-        made = order.keys(values.buffers()[1], _width(values), values.offset)
-        return _like(key, _array(values.type, nr, valid, made))
 
     @staticmethod
     def _in_time(order: Order, column: Column, there: Iterator[pa.Array]) -> pa.Array:
         """A column in the order of the rows, from its next fields."""
         array = next(there)
-        nr, values = order.nr, _values(array)
-        if array.null_count == len(array) and not column.differences:
-            return _nulls(array, nr)
-        bits = _bits(values)
-        valid = None if bits is None else order.bits(bits)
-        if column.differences:
-            parts = [array, *(next(there) for _ in range(LOW_BYTES))]
-            stored = [part.buffers()[1] for part in parts]
-            return _array(column.arrow.type, nr, valid, order.sums(stored, bits))
-        made = order.values(values.buffers()[1], _width(values))
-        return _like(array, _array(values.type, nr, valid, made))
+        if not column.differences:
+            return _picked(array, order.place, order.nr)
+        nr, bits = order.nr, _bits(array)
+        valid = None if bits is None else picked_bits(bits, 0, len(array), order.place, nr)
+        parts = [array, *(next(there) for _ in range(LOW_BYTES))]
+        stored = [part.buffers()[1] for part in parts]
+        return _array(column.arrow.type, nr, valid, order.sums(stored, bits))
 
 
 @cache

@@ -147,12 +147,7 @@ moment AS (
 ),
 
 sampled AS (
-    SELECT
-        l.*,
-        k.first,
-        k.has_cma,
-        b.value AS boost,
-        h.value AS reserved
+    SELECT l.*, k.first, k.has_cma, b.value AS boost, h.value AS reserved
     FROM moment AS l
     JOIN mark AS k USING (tape, node, zone)
     ASOF LEFT JOIN (SELECT tape, node, zone::VARCHAR AS zone, ts, value FROM sample WHERE name = 'boost') AS b

@@ -159,27 +159,17 @@ static frame_nr old_at(const struct ages *ages, uint32_t place, uint32_t places)
 	return frame;
 }
 
-/* Whether the zones of the class have old pages left. */
-static bool has_old(const struct ages *ages, int node, int class_zone)
-{
-	const struct model *m = ages->model;
-	bool found = false;
-
-	for (int i = 0; i < m->nr_zones && !found; i++)
-		found = ages->old[i] && is_in_class(&m->zones[i], node, class_zone);
-	return found;
-}
-
 frame_nr ages_take_old(struct ages *ages, int node, int class_zone)
 {
 	const struct model *m = ages->model;
 	uint32_t *next = &ages->old_next[node][class_zone], places = OLD_RUN;
+	bool left = false;
 
-	if (!has_old(ages, node, class_zone))
-		return NO_FRAME;
+	for (int i = 0; i < m->nr_zones; i++)
+		left |= ages->old[i] && is_in_class(&m->zones[i], node, class_zone);
 	while (places < m->nr_frames)
 		places <<= 1;
-	while (*next < places) {
+	while (left && *next < places) {
 		frame_nr frame = old_at(ages, (*next)++, places);
 		const struct zone *zone = frame == NO_FRAME ? NULL : frame_zone(m, frame);
 

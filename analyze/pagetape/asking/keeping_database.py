@@ -37,7 +37,7 @@ class KeepingDatabase(Database):
         of their parameters. `span`, `only`: those of Database."""
         super().__init__(tapes, span=span, only=only)
         self._questions = questions
-        named = query.words(questions)
+        named = query.words_of(question.sql for question in questions)
         self._kept = {view.name for view in query.views() if view.few and named[view.name] > 1}
         self._make(sorted(named.keys() & SEQUENCES.keys()))
         for shared in self._shared:

@@ -270,13 +270,8 @@ def views() -> tuple[Query, ...]:
     return tuple(_Queries(_QUERIES / "views").values())
 
 
-def words(questions: Iterable[Query]) -> Counter[str]:
-    """How often queries, and the views that they name, have each word, also each table."""
-    return words_of(question.sql for question in questions)
-
-
 def words_of(statements: Iterable[str]) -> Counter[str]:
-    """words() of statements."""
+    """How often statements, and the views that they name, have each word, also each table."""
     found = Counter[str]()
     for named, _ in _with_views(statements):
         found += named

@@ -23,6 +23,9 @@ from pagetape.schemas.tape import Tape, TapeError
 
 Filter: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
+_JOINED = 1 << 14  # rows of small batches that become one
+_RARE = 1 << 19  # rows of rare kinds that stay in memory
+
 
 def _indices(name: str, known: Sequence[str], wanted: ds.Expression) -> pa.ChunkedArray:
     """The numbers of the labels that pass a filter by one enum column; null if a row without a
@@ -114,9 +117,6 @@ def required_labels(wanted: ds.Expression) -> dict[str, str]:
     return dict(re.findall(r'\((\w+) == "(\w+)"\)', text))
 
 
-_JOINED = 1 << 14  # rows
-
-
 def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows in fewer batches: those of samples are small, and each call of pyarrow takes as long
     as a thousand rows."""
@@ -184,9 +184,6 @@ class TapeDataset(Dataset):
         except TapeError as e:
             self.error = e
             raise
-
-
-_RARE = 1 << 19  # rows of rare kinds that stay in memory
 
 
 class KindsDataset(TapeDataset):
