@@ -106,8 +106,8 @@ static int pages_to_move(const struct compaction *c, const struct zone *zone, ui
 
 /*
  * suitable_migration_target: pages move into MOVABLE and CMA pageblocks, those of a thorough run
- * into any. A pageblock does not count if it is free, or since 6.9 if it begins with a free block
- * of the run's order.
+ * for an allocation into any. A pageblock does not count if it is free, or since 6.9 if it begins
+ * with a free block of the run's order.
  */
 static bool is_target(const struct compaction *c, uint32_t start, const struct compact_goal *goal)
 {
@@ -118,7 +118,8 @@ static bool is_target(const struct compaction *c, uint32_t start, const struct c
 
 	if (f->state == FRAME_FREE && f->order >= (by_order ? goal->order : m->pageblock_order))
 		return false;
-	return (goal->thorough || type == MIGRATETYPE_MOVABLE || type == MIGRATETYPE_CMA) &&
+	return ((goal->thorough && goal->direct) || type == MIGRATETYPE_MOVABLE ||
+		type == MIGRATETYPE_CMA) &&
 	       !(c->skipped[start >> m->pageblock_order] & SKIP_TARGET);
 }
 

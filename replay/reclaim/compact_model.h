@@ -34,7 +34,7 @@ struct compaction {
 struct compact_goal {
 	int order;           /* the zone has a free block of it; or -1: */
 	int score;           /* the zone's fragmentation score is at most this */
-	bool thorough;       /* the whole zone: skipped pageblocks too, targets of any type */
+	bool thorough;       /* whole zone: skipped pageblocks too; if direct, any targets */
 	bool sync;           /* the run may wait: not asynchronous */
 	bool direct;         /* the run belongs to an allocation */
 	uint8_t migratetype; /* of the allocation; kcompactd's is UNMOVABLE */

@@ -215,6 +215,7 @@ TEST(since_6_9_a_pageblock_that_begins_with_a_block_of_the_order_is_no_target)
 		{"6.8", 3, false, 'M', 8},      {"6.12.117", 3, false, 'M', 0},
 		{"6.12.117", 4, false, 'M', 8}, {"6.12.117", 4, false, 'C', 8},
 		{"6.12.117", 4, false, 'U', 0}, {"6.12.117", 4, true, 'U', 8},
+		{"6.12.117", -1, true, 'M', 8}, {"6.12.117", -1, true, 'U', 0},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -222,10 +223,10 @@ TEST(since_6_9_a_pageblock_that_begins_with_a_block_of_the_order_is_no_target)
 			.order = cases[i].order,
 			.thorough = cases[i].thorough,
 			.sync = true,
-			.direct = true,
+			.direct = cases[i].order > 0,
 			.migratetype = MIGRATETYPE_MOVABLE,
 		};
-		const struct scan_row row = {.freed = BLOCK};
+		const struct scan_row row = {.freed = 8};
 		uint32_t target;
 
 		RECLAIM_MACHINE(w, reclaim_machine_new, cases[i].kernel, NULL);
