@@ -37,7 +37,7 @@ _TOO_FEW = "fewer than two pairs of whole tapes"
 
 # The load itself: shown first, never predicted.
 _LOAD = "allocs"
-_PER_ALLOC = ", per 1000 allocs"  # predicted as the metric itself: a model serves the same requests
+_PER = ", per 1000 allocs"  # predicted as the metric itself: a model serves the same requests
 
 
 @dataclass
@@ -162,15 +162,12 @@ class Result:
         names = (_LOAD, *self.switch.metrics)
         measured = {s: [predict.recorded(Tape(p), names) for p in tapes[s]] for s in tapes}
         rows = {
-            name: Recorded(
-                [run[name] for run in measured["A"]], [run[name] for run in measured["B"]]
-            )
+            name: Recorded(*([run[name] for run in measured[side]] for side in _OTHER))
             for name in names
             if all(name in run for runs in measured.values() for run in runs)
         }
         if self.switch.per_alloc and (load := rows.pop(_LOAD, None)):
-            per = {f"{name}{_PER_ALLOC}": row.per_1000(load) for name, row in rows.items()}
-            rows = {_LOAD: load} | per
+            rows = {_LOAD: load} | {f"{n}{_PER}": row.per_1000(load) for n, row in rows.items()}
         metrics = []
         predictions = {
             side: self._predicted(tapes[side], self.plan["values"][_OTHER[side]], nr, bar)
@@ -178,7 +175,7 @@ class Result:
         }
         for name, found in rows.items():
             for side in _OTHER:
-                made = predictions[side].get(name.removesuffix(_PER_ALLOC))
+                made = predictions[side].get(name.removesuffix(_PER))
                 metrics.append(_metric(name, found, side, made, withheld))
         return {
             "ensemble": nr,
@@ -194,7 +191,7 @@ class Result:
             ],
             "partial": partial,
             "pairs_counted": sorted(whole) if withheld is None else [],
-            "missing": [name for name in names if not {name, name + _PER_ALLOC} & rows.keys()],
+            "missing": [name for name in names if not {name, name + _PER} & rows.keys()],
             "metrics": metrics,
         }
 
@@ -246,12 +243,7 @@ def _run(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _spread(values: Sequence[float]) -> dict[str, Any]:
-    return {
-        "median": median(values),
-        "low": min(values),
-        "high": max(values),
-        "values": list(values),
-    }
+    return {"median": median(values), "low": min(values), "high": max(values), "values": [*values]}
 
 
 def _metric(

@@ -131,12 +131,9 @@ def margin(metric: str, kind: str) -> float:
         return max(same)
     if metric.startswith(_FEEDBACK):  # not calibrated: the widest margin of fallbacks
         return max(margins()[kind]["fallbacks"] for kind in KINDS)
-    if metric.startswith("free pages"):
-        return known["free pages at the end"]
-    alike = (
-        "fallbacks" if metric.startswith(("fallbacks", "mixing")) else "pages drained to the zone"
-    )
-    return known[alike]
+    alike = {"fallbacks": "fallbacks", "mixing": "fallbacks", "free pages": "free pages at the end"}
+    found = (of for start, of in alike.items() if metric.startswith(start))
+    return known[next(found, "pages drained to the zone")]
 
 
 def _of_one_kind(metric: str, known: dict[str, float]) -> list[float]:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from pagetape.ab.plan import Plan, RunOf
     from pagetape.ab.result import Result
 
-_COLOURS = {r"\bagrees\b|\bno difference shown\b": "green"}
-_COLOURS |= {r"\bwithin noise\b": "yellow", r"\bwrong\b": "red"}
+_COLOURS = {"agrees|no difference shown": "green", "within noise": "yellow", "wrong": "red"}
 
 
 def _plan(setting: str, pairs: int, warm_ups: str, out: Path | None, argv: tuple[str, ...]) -> Plan:
