@@ -30,19 +30,19 @@ from pagetape.schemas.tape import Tape, Writer
 
 GOLDEN = Path(__file__).parent / "golden"
 
-# Files of more than 30 CPU seconds, the longest first.
+# Files of more than 20 CPU seconds, the longest first.
 LONG = [
     "test_readme.py",
+    "test_paper.py",
     "test_diagnose.py",
+    "test_queries.py",
+    "test_origin.py",
+    "test_replay.py",
+    "test_load.py",
+    "test_fleet_questions.py",
     "test_sweep.py",
     "test_ensemble.py",
-    "test_origin.py",
-    "test_api.py",
-    "test_load.py",
-    "test_queries.py",
-    "test_hostile_tables.py",
-    "test_fleet_questions.py",
-    "test_output.py",
+    "test_demo_tapes.py",
 ]
 
 

@@ -236,7 +236,7 @@ def test_every_command_answers_or_says_why_not(
     places = {"TAPE": str(tape), "GOOD": str(whole), "OUT": str(out)}
     refused = 0
     every = matrix.WHOLE or case in OF_EACH_KIND
-    for command in SHORT + LONG if every else SHORT[::3]:
+    for command in SHORT + LONG if every else SHORT[1::3]:
         words = [places.get(word, word).replace("OUT", str(out)) for word in command]
         said = pagetape(*words)
         lines = [line for line in said.err.splitlines() if "is not of its release" not in line]

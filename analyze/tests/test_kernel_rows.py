@@ -24,6 +24,12 @@ RULES = f"played by the rules of {kernel_rows.named(NEWEST)}"
 OF_7_9 = f"{RULES}: 7.9 is newer than any kernel that pagetape knows"
 
 
+@pytest.fixture(autouse=True)
+def no_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row of a run does not depend on them."""
+    monkeypatch.setenv("PAGETAPE_ENSEMBLE", "0")
+
+
 @pytest.fixture
 def released(small: Path, tmp_path: Path) -> Callable[[str], Path]:
     """Makes the small tape as a recording of the kernel `release`."""

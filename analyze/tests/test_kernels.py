@@ -19,6 +19,12 @@ Run = Callable[..., Any]
 FIRST, BLOCKS = 1 << 16, 64
 
 
+@pytest.fixture(autouse=True)
+def no_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row of a run does not depend on them."""
+    monkeypatch.setenv("PAGETAPE_ENSEMBLE", "0")
+
+
 @pytest.fixture
 def requests(tmp_path: Path) -> Path:
     """UNMOVABLE requests to MOVABLE pageblocks with small free chunks: each is a fallback.
