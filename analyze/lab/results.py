@@ -118,7 +118,8 @@ def _lines(name: str, table: Table) -> Iterator[str]:
     for row in table["rows"]:
         cells = []
         for column, value in zip(table["columns"], row, strict=True):
-            aim = aims.get(column, aims.get(str(row[0])) if column != table["columns"][0] else None)
+            keys = (f"{row[1]} {column}", column, str(row[0])) if cells else (column,)
+            aim = next((aims[key] for key in keys if key in aims), None)
             text = _cell(value)
             cells.append(f"**{text}**" if aim is not None and _misses(value, aim) else text)
         yield "| " + " | ".join(cells) + " |"

@@ -90,6 +90,9 @@ def test_cells_and_missed_aims(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[0] == "| a\\|b | 0 |  |"
     assert lines[1:3] == ["| b | **5** | **hang** |", "| c | **-** | - |"]
     assert lines[3] == "| d | 7; 5.5 [4 to 9] | **3 to 12** |"
+    monkeypatch.setattr(results, "AIMS", {"t": {"CPU": 9, "html CPU": 20, "lost": 0}})
+    costs = {"columns": ["tape", "command", "CPU"], "rows": [["a", "html", 10], ["a", "info", 10]]}
+    assert "| a | html | 10 |\n| a | info | **10** |" in results.markdown("t", costs)
     figures = {"columns": ["figure", "value"], "rows": [["lost", 5], ["seen", 5]]}
     assert "| lost | **5** |\n| seen | 5 |" in results.markdown("t", figures)
 
