@@ -70,7 +70,7 @@ static int exact_of(struct sim_options options, int runs)
 
 TEST(lists_that_change_all_the_time_are_exact)
 {
-	check(exact_of(busy, 40) == 40);
+	check(exact_of(busy, 200) == 200);
 }
 
 TEST(frees_past_the_pcps_are_exact)
@@ -78,8 +78,8 @@ TEST(frees_past_the_pcps_are_exact)
 	struct sim_options options = busy;
 
 	options.interrupts = 0.2;
-	check(exact_of(options, 20) == 20);
-	check(meetings == 20); /* one each: nothing had to be repaired */
+	check(exact_of(options, 100) == 100);
+	check(meetings == 100); /* one each: nothing had to be repaired */
 }
 
 TEST(changes_without_an_event_are_never_believed)
@@ -87,7 +87,7 @@ TEST(changes_without_an_event_are_never_believed)
 	struct sim_options options = busy;
 
 	options.silent = 0.01;
-	check(exact_of(options, 20) >= 18);
+	check(exact_of(options, 100) >= 90);
 }
 
 TEST(a_machine_that_changes_too_fast_is_never_shown_wrongly)
@@ -104,7 +104,7 @@ TEST(pageblocks_that_change_their_type_are_exact)
 	struct sim_options options = busy;
 
 	options.cross = 0.05;
-	check(exact_of(options, 20) >= 19);
+	check(exact_of(options, 100) >= 95);
 }
 
 /* The simulated allocations take pages of the last zone. */
@@ -151,8 +151,8 @@ TEST(memory_without_a_block_for_the_cut_is_exact)
 	struct sim_options options = busy;
 
 	options.unmarked = true;
-	check(exact_of(options, 20) == 20);
-	check(hindered[SNAPSHOT_UNMARKED] == 20 && meetings == 40);
+	check(exact_of(options, 100) == 100);
+	check(hindered[SNAPSHOT_UNMARKED] == 100 && meetings == 200);
 }
 
 TEST(lists_that_compaction_turns_over_are_exact)
@@ -160,8 +160,8 @@ TEST(lists_that_compaction_turns_over_are_exact)
 	struct sim_options options = busy;
 
 	options.turns = 0.01;
-	check(exact_of(options, 20) == 20);
-	check(hindered[SNAPSHOT_CONTRADICTED] < 2);
+	check(exact_of(options, 100) == 100);
+	check(hindered[SNAPSHOT_CONTRADICTED] < 10);
 }
 
 TEST(lists_that_outgrow_the_maps_say_so_at_once)
@@ -180,6 +180,6 @@ TEST(pageblocks_that_change_silently_take_another_meeting)
 	options.cross = 0.05;
 	options.pages = 1 << 18; /* most pageblocks have no free page */
 	options.silent = 0.1;
-	check(exact_of(options, 20) >= 19);
+	check(exact_of(options, 100) >= 95);
 	check(hindered[SNAPSHOT_RETYPED] > 0);
 }
