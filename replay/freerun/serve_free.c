@@ -14,6 +14,7 @@ static inline void free_block(struct serve *s, frame_nr head, int order, int row
 		events_free(m->events, &m->now, (int64_t)frame_pfn(m, head), order);
 	if (rows & ROW_FREE_BATCHED)
 		events_free_batched(m->events, &m->now, (int64_t)frame_pfn(m, head));
+	s->request.free.movable = rows & (ROW_FREE_BATCHED | ROW_OF_MOVED);
 	zone_free_as(m, head, order, &s->request.free);
 }
 

@@ -17,7 +17,7 @@
 #include "serve.h"
 
 /* Which rows a free leaves in the model's own events. */
-enum { ROW_FREE = 1, ROW_FREE_BATCHED = 2 };
+enum { ROW_FREE = 1, ROW_FREE_BATCHED = 2, ROW_OF_MOVED = 4 /* compaction moved its page */ };
 
 /* Report a request whose page of the model contradicts the record. */
 __attribute__((cold)) void serve_report(struct serve *s, const struct waiting *e, int kind,
@@ -63,7 +63,10 @@ void serve_boundary(struct serve *s, const struct waiting *e);
  */
 /* The task took a free block of a zone. */
 void serve_migration_target(struct serve *s, int32_t pid, frame_nr frame, int order);
-/* Before a free takes effect: if its page was moved, choose the page that moves in the model. */
-void serve_migration_free(struct serve *s, const struct waiting *e);
+/*
+ * Before a free takes effect: if its page was moved, choose the page that moves in the model.
+ * Returns whether it was.
+ */
+bool serve_migration_free(struct serve *s, const struct waiting *e);
 /* The task allocates, so it does not compact any more. */
 void serve_migration_end(struct serve *s, int32_t pid);

@@ -140,23 +140,24 @@ static uint32_t find_source(struct serve *s, struct migration *g, uint32_t start
 	return page;
 }
 
-void serve_migration_free(struct serve *s, const struct waiting *e)
+bool serve_migration_free(struct serve *s, const struct waiting *e)
 {
 	struct model *m = s->model;
 	struct migration *g = migration_of(s, e->moment.pid);
 	uint32_t own = page_map_place(&s->pages, e->frame), target, to, name, page;
 
-	if (!g || gives_back(s, g, e) || e->order || g->used >= g->nr ||
-	    frame_zone(m, e->frame)->number != g->zone)
-		return;
+	if (!g || gives_back(s, g, e))
+		return false;
+	if (e->order || g->used >= g->nr || frame_zone(m, e->frame)->number != g->zone)
+		return true;
 	target = g->targets[g->used++];
 	to = page_map_place(&s->pages, target);
 	if (own == NO_FRAME || to == NO_FRAME || block_start(m, own) == block_start(m, e->frame) ||
 	    serve_is_freed_with_others(s, own) || serve_is_freed_with_others(s, to))
-		return;
+		return true;
 	page = find_source(s, g, block_start(m, e->frame), to, &name);
 	if (page == NO_FRAME || page == own)
-		return;
+		return true;
 	block_carve(m, own, 0);
 	block_carve(m, to, 0);
 	if (m->frames[page].state == FRAME_OLD) {
@@ -166,4 +167,5 @@ void serve_migration_free(struct serve *s, const struct waiting *e)
 	page_map_set(&s->pages, target, 0, own + 1, true);
 	page_map_set(&s->pages, name, 0, to + 1, true);
 	page_map_set(&s->pages, e->frame, 0, page + 1, true);
+	return true;
 }

@@ -335,11 +335,16 @@ static inline int live_type(int migratetype)
 	return migratetype <= MIGRATETYPE_RECLAIMABLE ? migratetype : MIGRATETYPE_UNMOVABLE;
 }
 
-/* One of its old pages is old no longer. Which of them are movable is unknown: the same share. */
-static inline void pageblock_forget_old(struct pageblock *block)
+/*
+ * One of its old pages is old no longer. `movable`: it was on an LRU list. Such pages are freed in
+ * batches, or by compaction that moved them (free_unref_folios, migrate_folio_done, 6.18). Others
+ * are slabs and page tables, except for a few in MOVABLE blocks.
+ */
+static inline void pageblock_forget_old(struct pageblock *block, bool movable)
 {
-	block->old_movable =
-		(uint16_t)((uint32_t)block->old_movable * (block->nr_old - 1u) / block->nr_old);
+	movable |= block->migratetype == MIGRATETYPE_MOVABLE;
+	block->old_movable -=
+		movable ? block->old_movable > 0 : block->old_movable == block->nr_old;
 	block->old_lru -= block->old_lru > 0;
 	block->nr_old--;
 }

@@ -232,11 +232,16 @@ frame_nr zone_alloc_by_turns(struct model *m, struct request *rq)
 	return frame;
 }
 
-void zone_forget_old(struct model *m, frame_nr head, int order)
+static void forget_old(struct model *m, frame_nr head, int order, bool movable)
 {
 	for (uint32_t i = 0; i < 1u << order; i++)
-		pageblock_forget_old(frame_block(m, head + i));
+		pageblock_forget_old(frame_block(m, head + i), movable);
 	block_set(m, head, order, FRAME_USED);
+}
+
+void zone_forget_old(struct model *m, frame_nr head, int order)
+{
+	forget_old(m, head, order, false);
 }
 
 const struct free_request plain_free = {.drain_pages = -1};
@@ -254,7 +259,7 @@ void zone_free_as(struct model *m, frame_nr head, int order, const struct free_r
 	if (frame_is_live(m->frames[head].state))
 		count_live(m, head, order, -1);
 	else if (m->frames[head].state == FRAME_OLD)
-		zone_forget_old(m, head, order);
+		forget_old(m, head, order, how->movable);
 	counters->frees++;
 	counters->free_pages += 1ull << order;
 	pcp_free(m, zone, head, order, how);

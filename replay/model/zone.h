@@ -106,6 +106,7 @@ void zone_unmark_live(struct model *m, frame_nr head, int order);
 /* Facts about a recorded free, besides its pages. */
 struct free_request {
 	bool pcp_locked;  /* the lock of its PCP is taken: the PCP is bypassed */
+	bool movable;     /* the page was on an LRU list: pageblock_forget_old() */
 	bool drain_waits; /* its drain waits for the zone's lock */
 	int drain_pages;  /* pages that its overflow drains; below 0: the PCP decides */
 	/* The pages come from a PCP beyond the boundary of the tape, which drains them. */

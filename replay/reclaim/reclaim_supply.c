@@ -180,12 +180,14 @@ static void detach(struct reclaim_supply *supply, struct reclaimed *row, uint32_
 
 static void release(const struct reclaim_supply *supply, uint32_t place, int order)
 {
+	struct free_request how = *supply->how;
 	struct model *m = supply->model;
 
 	if (m->frames[place].state != FRAME_OLD)
 		block_carve(m, place, order);
 	events_free(m->events, &m->now, (int64_t)frame_pfn(m, place), order);
-	zone_free_as(m, place, order, supply->how);
+	how.movable = true;
+	zone_free_as(m, place, order, &how);
 }
 
 /* Free the page of a held row. */

@@ -25,7 +25,7 @@ int page_contents_new(struct page_contents *c, const struct model *m, struct err
 static void leave(struct pageblock *block, int content)
 {
 	if (content == OLD_CONTENT)
-		pageblock_forget_old(block);
+		pageblock_forget_old(block, false);
 	else if (content >= HAS_TYPE)
 		block->nr_live[content - HAS_TYPE]--;
 }
