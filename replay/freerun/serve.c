@@ -72,8 +72,6 @@ static void emit_failure(struct serve *s, const struct waiting *e)
 
 void serve_request(struct serve *s, struct waiting *e)
 {
-	bool moved;
-
 	if (s->runs && serve_contig_free(s, e))
 		return;
 	if (s->undone_at == s->at && e->kind != EVENT_KIND_ALLOC) {
@@ -103,8 +101,10 @@ void serve_request(struct serve *s, struct waiting *e)
 			serve_emit_free(s, e);
 			break;
 		}
-		moved = s->nr_migrations && serve_migration_free(s, e);
-		serve_commit_free(s, e, moved ? ROW_FREE | ROW_OF_MOVED : ROW_FREE);
+		if (s->nr_migrations && serve_migration_free(s, e))
+			serve_commit_free(s, e, ROW_FREE | ROW_OF_MOVED);
+		else
+			serve_commit_free(s, e, ROW_FREE);
 		break;
 	case EVENT_KIND_FREE_BATCHED:
 		serve_free_batched(s, e);

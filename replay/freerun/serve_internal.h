@@ -63,9 +63,7 @@ void serve_boundary(struct serve *s, const struct waiting *e);
  */
 /* The task took a free block of a zone. */
 void serve_migration_target(struct serve *s, int32_t pid, frame_nr frame, int order);
-/*
- * Before a free takes effect: if its page was moved, choose the page that moves in the model.
- * Returns whether it was.
+/* Before a free takes effect: if its page was moved, choose the one in the model; whether it was.
  */
 bool serve_migration_free(struct serve *s, const struct waiting *e);
 /* The task allocates, so it does not compact any more. */

@@ -336,9 +336,8 @@ static inline int live_type(int migratetype)
 }
 
 /*
- * One of its old pages is old no longer. `movable`: it was on an LRU list. Such pages are freed in
- * batches, or by compaction that moved them (free_unref_folios, migrate_folio_done, 6.18). Others
- * are slabs and page tables, except for a few in MOVABLE blocks.
+ * One of its old pages is old no longer. Those of LRU lists are freed in batches, or by compaction
+ * that moved them (free_unref_folios, migrate_folio_done, 6.18); others are slabs and page tables.
  */
 static inline void pageblock_forget_old(struct pageblock *block, bool movable)
 {

@@ -104,24 +104,15 @@ TEST(a_task_that_allocates_does_not_compact_any_more)
 
 TEST(old_pages_of_lru_lists_are_freed_in_batches_or_by_compaction)
 {
-	const struct pageblock *block;
-	struct waiting batched = {.kind = EVENT_KIND_FREE_BATCHED, .batched = true, .frame = 49};
+	struct waiting batched = {.kind = EVENT_KIND_FREE_BATCHED, .batched = true, .frame = 21};
 
-	WORLD(w, world_new_small, "MMMR");
-	w.serve.compacts_for_record = true;
-	toy_add_free(&w.toy, 33, 0, 'M');
-	toy_movable(&w.toy, 48, 3);
-	block = frame_block(w.toy.m, 48);
-	request(&w, EVENT_KIND_FREE, 48, OTHER);
-	check(block->nr_old == 15 && block->old_movable == 3);
+	WORLD(w, compacts, 16);
+	frame_block(w.toy.m, 20)->migratetype = MIGRATETYPE_RECLAIMABLE;
+	toy_movable(&w.toy, 20, 3);
+	request(&w, EVENT_KIND_FREE, 20, OTHER);
+	check(frame_block(w.toy.m, 20)->old_movable == 3);
 	serve_request(&w.serve, &batched);
-	check(block->nr_old == 14 && block->old_movable == 2);
-	serve_inferred(&w.serve, &(struct inferred){
-					 .kind = INFERRED_KIND_ISOLATED,
-					 .pid = COMPACTING,
-					 .frame = 33,
-					 .migratetype = MIGRATETYPE_MOVABLE,
-				 });
-	request(&w, EVENT_KIND_FREE, 50, COMPACTING);
-	check(block->nr_old == 13 && block->old_movable == 1);
+	check(frame_block(w.toy.m, 20)->old_movable == 2);
+	request(&w, EVENT_KIND_FREE, 22, COMPACTING);
+	check(frame_block(w.toy.m, 20)->old_movable == 1);
 }
