@@ -72,7 +72,7 @@ def test_only_the_reports_of_lacking_counters_differ_and_have_no_false_zeros(
     golden: Path, before_sleeping: Path
 ) -> None:
     """Others name no counters."""
-    reports = [q for q in query.reports().values() if query.words([q])["counter"]]
+    reports = [q for q in query.reports().values() if query.words_of([q.sql])["counter"]]
     found = []
     for path in (golden, before_sleeping):
         with Database([Tape(path)]) as db:

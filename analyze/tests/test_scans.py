@@ -69,7 +69,7 @@ def test_a_command_decodes_all_events_so_many_times(
     tmp_path: Path,
 ) -> None:
     words = [str(tmp_path / word) if word == "page.html" else word for word in command.split()]
-    assert cli.run([*words, str(short)]) == 0
+    assert cli.run([*words, str(PRESSURE)]) == 0
     assert len(scans) == nr
 
 
