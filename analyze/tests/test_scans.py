@@ -65,7 +65,6 @@ def test_a_command_decodes_all_events_so_many_times(
     command: str,
     nr: int,
     scans: list[int],
-    short: Path,
     tmp_path: Path,
 ) -> None:
     words = [str(tmp_path / word) if word == "page.html" else word for word in command.split()]
