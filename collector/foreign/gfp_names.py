@@ -52,7 +52,7 @@ def facts(name: str) -> dict[str, Any]:
     """The contents of schemas/NAME.toml, without the import of the package `schemas`."""
     import tomllib
 
-    return tomllib.loads(Path(__file__).with_name("schemas").joinpath(f"{name}.toml").read_text())
+    return tomllib.loads((Path(__file__).parent / f"schemas/{name}.toml").read_text("utf-8"))
 
 
 def number(text: str) -> Release | None:
