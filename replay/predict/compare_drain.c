@@ -285,15 +285,26 @@ static void count_page(struct comparison *c, struct drained *found, int order)
 	found->rest = !found->due && c->drained == model->begin ? c->due->pages - model->before : 0;
 }
 
-/* The task of a drain drains on after an interruption between two pieces: that event, or NULL. */
+/*
+ * The task of a drain drains on after an interruption between two pieces: that event, or NULL. What
+ * a task frees with preemption off right after others ran belongs to the switch
+ * (finish_task_switch).
+ */
 static struct window_event *resumed_drain(const struct validate *v, const struct comparison *c)
 {
 	const struct window_event *last = c->last;
 	struct window_event *s = window_next(&v->window, last);
 	int within = INTERRUPT_WITHIN;
+	bool switched = false;
 
-	while (s && within-- && (s->pid != last->pid || event_depth(s) > event_depth(last)))
-		s = window_next(&v->window, s);
+	for (; s && within--; s = window_next(&v->window, s)) {
+		bool own = s->pid == last->pid;
+
+		if (own && event_depth(s) <= event_depth(last) &&
+		    !(switched && s->kind == EVENT_KIND_FREE && s->flags & CONTEXT_PREEMPT_OFF))
+			break;
+		switched |= !own;
+	}
 	if (!s || within < 0 || s == window_next(&v->window, last) ||
 	    event_depth(s) < event_depth(last) || s->kind != EVENT_KIND_PCPU_DRAIN || s->taken ||
 	    frame_zone(v->m, s->frame) != c->zone)

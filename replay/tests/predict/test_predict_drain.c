@@ -141,6 +141,22 @@ TEST(a_drain_in_pieces_goes_on_after_an_interrupt_between_two_of_them)
 	check(decision_count(v, DECISION_DRAIN_SIZE).exact == 0);
 }
 
+/* The page that the task frees after the other's, with preemption off, is of the switch back. */
+TEST(a_drain_in_pieces_goes_on_after_another_task_between_two_of_them)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	static const struct row events[] = {
+		FREE(0, 512, 0, .run = 16),           DRAIN(0, 512, 0, MOVABLE, .run = 4),
+		FREE(0, 700, 0, .worker = true),      FREE(0, 702, 0, .flags = CONTEXT_PREEMPT_OFF),
+		DRAIN(0, 520, 0, MOVABLE, .run = 10),
+	};
+	VALIDATE *v = VALIDATED(chunks, events, .kernel = "6.19", .pcp_batch = 2);
+
+	check(all_exact(v, DECISION_DRAIN, 14));
+	check(all_exact(v, DECISION_DRAIN_SIZE, 1));
+	check(validate_model(v)->pcps[0].count == 4);
+}
+
 TEST(a_drain_in_pieces_stops_when_its_task_moves_to_another_cpu)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
