@@ -20,6 +20,37 @@ static int32_t normal_threshold(const struct model *m, const struct zone *zone)
 	return at_most(2 * cpus * (1 + size), VMSTAT_DIFF_MOST);
 }
 
+/* calculate_min_free_kbytes, in pages: min_free_kbytes of the boot, for zones of `lowmem` pages. */
+static uint64_t first_min(const struct model *m, uint64_t lowmem)
+{
+	enum { LEAST_KB = 128, MOST_KB = 262144 };
+	uint64_t page_kb = m->page_bytes >> 10, square = 16 * lowmem * page_kb, kb = LEAST_KB;
+
+	while (kb < MOST_KB && (kb + 1) * (kb + 1) <= square)
+		kb++;
+	return kb / page_kb;
+}
+
+/*
+ * Whether the threshold of a zone changes under pressure (percpu_drift_mark). The kernel decides it
+ * at boot and when a CPU starts (refresh_zone_stat_thresholds): by the watermarks of then, which
+ * khugepaged raises later. Until 6.11, all CPUs but the first started before there were any.
+ */
+static bool has_drift_mark(const struct model *m, const struct zone *zone, int32_t normal)
+{
+	uint64_t lowmem = 0, gap;
+
+	if (m->nr_cpus > 1 && !m->kernel->late_stat_thresholds)
+		return true;
+	for (int i = 0; i < m->nr_zones; i++)
+		lowmem += m->zones[i].type < ZONE_HIGHMEM ? m->zones[i].managed : 0;
+	if (!lowmem)
+		return true;
+	gap = first_min(m, lowmem) * zone->managed / lowmem / 4;
+	gap = gap > zone->managed / 1000 ? gap : zone->managed / 1000;
+	return (uint64_t)(m->nr_cpus * normal) > gap;
+}
+
 void vmstat_diff_init(const struct model *m, struct zone *zone, uint32_t recorded)
 {
 	int64_t gap = zone->wmark[WMARK_LOW] - zone->wmark[WMARK_MIN];
@@ -29,7 +60,7 @@ void vmstat_diff_init(const struct model *m, struct zone *zone, uint32_t recorde
 		return;
 	pressure = at_most(gap / m->nr_cpus, VMSTAT_DIFF_MOST);
 	pressure = pressure > 1 ? pressure : 1;
-	if (m->nr_cpus == 1 && normal <= gap)
+	if (!has_drift_mark(m, zone, normal))
 		pressure = normal;
 	zone->stat_threshold = at_most(recorded, VMSTAT_DIFF_MOST);
 	/*
@@ -61,6 +92,23 @@ void vmstat_diff_shift(struct model *m, struct zone *zone, int pages)
 
 		*diff = (int8_t)(*diff - step);
 		zone->vmstat_diff -= step;
+		pages -= step;
+	}
+}
+
+void vmstat_diff_take(struct model *m, struct zone *zone, struct pcp *pcp, int recorded)
+{
+	int most = zone->stat_threshold,
+	    pages = clamp_int(recorded, -most, most) - pcp->vmstat_diff;
+
+	for (int cpu = 0; cpu < m->nr_cpus && pages; cpu++) {
+		int8_t *diff = &zone_pcp(m, zone, cpu)->vmstat_diff;
+		int step = pages > 0 ? min_int(pages, *diff + most) : max_int(pages, *diff - most);
+
+		if (cpu == pcp->cpu)
+			continue;
+		*diff = (int8_t)(*diff - step);
+		pcp->vmstat_diff = (int8_t)(pcp->vmstat_diff + step);
 		pages -= step;
 	}
 }

@@ -21,8 +21,8 @@ enum { VMSTAT_DIFF_MOST = 125 }; /* pages, the largest threshold */
 
 /*
  * Set the thresholds of a zone. `recorded` is the threshold in the snapshot; 0: none. While kswapd
- * is awake the threshold is lower: the differences of all CPUs cannot hide a zone below its min
- * watermark (refresh_zone_stat_thresholds, 2.6.38 to 6.18).
+ * is awake, zones whose min watermark the differences of all CPUs could hide have another one
+ * (set_pgdat_percpu_threshold, 2.6.38 to 7.2).
  */
 void vmstat_diff_init(const struct model *m, struct zone *zone, uint32_t recorded);
 /* Set a PCP's difference to the recorded one. */
@@ -32,6 +32,8 @@ void vmstat_diff_load(struct zone *zone, struct pcp *pcp, int recorded);
  * be.
  */
 void vmstat_diff_shift(struct model *m, struct zone *zone, int pages);
+/* Give a PCP the recorded difference at the cost of those of other CPUs, as far as these may be. */
+void vmstat_diff_take(struct model *m, struct zone *zone, struct pcp *pcp, int recorded);
 /* Pages by which it may change up as well as down. */
 int vmstat_diff_room(const struct model *m, const struct zone *zone);
 /* Switch the thresholds when the kswapd of a node of the tape wakes or sleeps. */

@@ -56,15 +56,19 @@ TEST(the_threshold_follows_size_and_cpus_and_under_pressure_the_watermarks)
 		uint64_t managed;
 		int cpus, min, low, normal, pressure;
 		uint32_t page_bytes;
+		const char *kernel;
 	} cases[] = {
-		{45910, 4, 307, 383, 12, 19, 4096},
-		{3840, 4, 25, 31, 6, 1, 4096},
-		{772497, 2, 2115, 2887, 24, 125, 4096},
-		{5394267, 2, 14770, 20164, 36, 125, 4096},
-		{3840, 1, 25, 31, 2, 2, 4096},
+		{45910, 4, 307, 383, 12, 19, 4096, "6.1.192"},
+		{3840, 4, 25, 31, 6, 1, 4096, "6.1.192"},
+		{5394267, 2, 14770, 20164, 36, 125, 4096, "6.1.192"},
+		{3840, 1, 25, 31, 2, 2, 4096, "6.1.192"},
 		/* The same memory in larger pages has the same threshold. */
-		{45910 / 4, 4, 307, 383, 12, 19, 16384},
-		{5394267 / 16, 2, 14770, 20164, 36, 125, 65536},
+		{45910 / 4, 4, 307, 383, 12, 19, 16384, "6.1.192"},
+		/* As stamps show; the last one by the first watermarks, which rose later. */
+		{772497, 2, 2115, 2887, 24, 24, 4096, "6.18"},
+		{5394267, 2, 14770, 20164, 36, 36, 4096, "6.18"},
+		{5394267 / 16, 2, 14770, 20164, 36, 36, 65536, "6.18"},
+		{130064, 8, 6344, 7931, 24, 125, 4096, "6.12.117"},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -75,7 +79,9 @@ TEST(the_threshold_follows_size_and_cpus_and_under_pressure_the_watermarks)
 				  .nr_cpus = cases[i].cpus,
 				  .node_parts = 1,
 				  .page_bytes = cases[i].page_bytes};
+		struct error err;
 
+		must(kernel_find(&m.kernel, cases[i].kernel, &err), &err);
 		vmstat_diff_init(&m, &zone, (uint32_t)cases[i].normal);
 		check(zone.stat_threshold == cases[i].normal);
 		vmstat_diff_kswapd(&m, 0, true);
@@ -150,6 +156,20 @@ TEST(since_6_10_a_block_that_is_moved_is_counted_out_and_in)
 	toy_add_free(&t, 1024, 4, 'M');
 	move_free_pages(t.m, t.zone, 1024, 1536, MIGRATETYPE_UNMOVABLE);
 	check(zone_counted_free(t.zone) == 25 && t.pcp->vmstat_diff == 0);
+}
+
+TEST(a_recorded_difference_is_taken_from_the_other_cpus)
+{
+	TOY(t, guest, "6.1.192", 12, 60);
+	struct pcp *other = zone_pcp(t.m, t.zone, 1);
+
+	vmstat_diff_take(t.m, t.zone, t.pcp, 9);
+	check(t.pcp->vmstat_diff == 9 && other->vmstat_diff == -9 && !t.zone->vmstat_diff);
+	vmstat_diff_shift(t.m, t.zone, 10);
+	vmstat_diff_take(t.m, t.zone, t.pcp, -20);
+	check(t.pcp->vmstat_diff == -12 && other->vmstat_diff == 2 && t.zone->vmstat_diff == -10);
+	vmstat_diff_take(t.m, t.zone, other, -12);
+	check(other->vmstat_diff == -12 && t.pcp->vmstat_diff == 2);
 }
 
 TEST(each_cpu_has_its_difference_until_its_vmstat_worker_runs)
