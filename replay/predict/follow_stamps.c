@@ -5,6 +5,9 @@
 #include "model/buddy.h"
 #include "model/force_state.h"
 #include "model/min_max.h"
+#include "model/vmstat_diff.h"
+
+#include <stdlib.h>
 
 /* The flags of the zone become the recorded ones; `row` gets those that differed. */
 static void follow_zone(struct validate *v, const struct stamp *s, struct inferred *row)
@@ -221,6 +224,43 @@ int follow_decay(struct validate *v, struct pcp *pcp, const struct stamp *s, uin
 	return max_int(s->count - s->high, 0);
 }
 
+/*
+ * The zone's counter of free pages, and this CPU's difference, before the stamp's event. The page
+ * of that event is in the recorded ones; but of a refill only from 6.10 on.
+ */
+static void follow_counter(struct validate *v, struct zone *zone, const struct stamp *s,
+			   const struct window_event *event)
+{
+	enum { FAR = VMSTAT_DIFF_MOST * 1024 }; /* pages, more than all CPUs can hide */
+	struct pcp *pcp = zone_pcp(v->m, zone, event->cpu);
+	int most = zone->stat_threshold, diff = s->vmstat_diff, page = 1 << event->order;
+	int64_t counted = s->counted_free;
+
+	if (!most || v->score.guesses)
+		return;
+	if (s->kind == STAMP_KIND_REFILL)
+		page = v->m->kernel->counts_each_page ? -page : 0;
+	if (!diff && abs(pcp->vmstat_diff + page) > most) {
+		/* The page moved the difference to the counter. */
+		diff = pcp->vmstat_diff;
+		counted -= diff + page;
+	} else {
+		diff -= page;
+	}
+	counted -= (int64_t)zone_listed_free(zone);
+	learn_counter(v, zone, counted > -FAR && counted < FAR ? (int)counted : 0);
+	vmstat_diff_take(v->m, zone, pcp, diff);
+}
+
+/* The zone's boost becomes the recorded one. */
+static void follow_boost(struct validate *v, struct zone *zone, int64_t boost, uint64_t at)
+{
+	if (zone->boost && !boost)
+		learn_unboosted(v, zone, at);
+	else if (zone->boost != boost)
+		zone->boost = boost;
+}
+
 /* The row after the last event of an event's CPU. */
 static uint64_t since_last(const struct validate *v, const struct window_event *event)
 {
@@ -234,12 +274,16 @@ void follow_stamps(struct validate *v, const struct window_event *event)
 	const struct stamp *s =
 		stamp_of(&v->run.load.stamps, event->cpu, since_last(v, event), event->at);
 	struct inferred row = {0};
+	struct zone *zone;
 
 	if (!s || !rule_is_on(RULE_stamps))
 		return;
+	zone = &v->m->zones[s->zone];
 	follow_zone(v, s, &row);
 	if (row.fields)
-		emit_tuning(v, zone_pcp(v->m, &v->m->zones[s->zone], event->cpu), row);
+		emit_tuning(v, zone_pcp(v->m, zone, event->cpu), row);
+	follow_boost(v, zone, s->boost, event->at);
+	follow_counter(v, zone, s, event);
 }
 
 bool is_stamped(const struct validate *v, const struct window_event *event)

@@ -223,7 +223,10 @@ const struct stamp *stamp_before(const struct validate *v, const struct zone *zo
 				 const struct window_event *event, int kind);
 /* Whether each refill at an event has a stamp. */
 bool is_stamped(const struct validate *v, const struct window_event *event);
-/* The flags of a zone become those of the stamp before the event that runs, if it has one. */
+/*
+ * The flags, the boost and the counter of free pages of a zone become those of the stamp before the
+ * event that runs, if it has one.
+ */
 void follow_stamps(struct validate *v, const struct window_event *event);
 /*
  * The lists that compaction has turned before row `at` get their recorded first blocks. Of that row
@@ -251,6 +254,10 @@ int follow_decay(struct validate *v, struct pcp *pcp, const struct stamp *s, uin
  * request, which nodes are at their limit of dirty pages.
  */
 void predict_list_order(struct validate *v, const struct request *rq, struct zone *served);
+/* The zone's boost has ended before row `at`. */
+void learn_unboosted(struct validate *v, struct zone *zone, uint64_t at);
+/* The zone's counter of free pages has that many more than the model's: see vmstat_diff_shift(). */
+void learn_counter(struct validate *v, struct zone *zone, int pages);
 /*
  * Whether the request was served before its late event: the zone is now below its low watermark,
  * and another allowed zone is above its own.

@@ -78,7 +78,7 @@ static bool is_refused_by_boost(const struct model *m, const struct request *rq,
  * serves a request that the boost would have refused. One such request may also have come from the
  * slow path, which it entered when no zone was above its low watermark.
  */
-static void learn_unboosted(struct validate *v, const struct request *rq, struct zone *served)
+static void learn_boost(struct validate *v, const struct request *rq, struct zone *served)
 {
 	enum { IN_A_ROW = 2 };
 	struct model *m = v->m;
@@ -97,13 +97,18 @@ static void learn_unboosted(struct validate *v, const struct request *rq, struct
 		return;
 	refusals->nr = 0;
 	/* Before the first of them. */
+	learn_unboosted(v, served, refusals->first < now ? refusals->first - 1 : now);
+}
+
+void learn_unboosted(struct validate *v, struct zone *zone, uint64_t at)
+{
 	emit_inferred(&v->score,
-		      (struct inferred){.at = refusals->first < now ? refusals->first - 1 : now,
+		      (struct inferred){.at = at,
 					.kind = INFERRED_KIND_UNBOOSTED,
-					.cpu = m->now.cpu,
-					.frame = served->start},
+					.cpu = v->m->now.cpu,
+					.frame = zone->start},
 		      NULL);
-	unboost_zone(m, served);
+	unboost_zone(v->m, zone);
 }
 
 /* One scan by a watermark. */
@@ -141,10 +146,8 @@ static int shift_across(const struct model *m, const struct zone *zone, const st
 	return passes(m, &shifted, scan) == above ? 0 : sign * low;
 }
 
-static void learn_count(struct validate *v, struct zone *zone, const struct scan *scan)
+void learn_counter(struct validate *v, struct zone *zone, int pages)
 {
-	int pages = shift_across(v->m, zone, scan);
-
 	if (!pages)
 		return;
 	emit_inferred(&v->score,
@@ -199,9 +202,9 @@ static void learn_counts(struct validate *v, const struct request *rq, struct zo
 	}
 	for (int i = 0; i < list->nr && list->zones[i] != served; i++)
 		if (takes(m, list->zones[i], &scan))
-			learn_count(v, list->zones[i], &scan);
+			learn_counter(v, list->zones[i], shift_across(m, list->zones[i], &scan));
 	if (!passes(m, served, &scan))
-		learn_count(v, served, &scan);
+		learn_counter(v, served, shift_across(m, served, &scan));
 }
 
 void predict_list_order(struct validate *v, const struct request *rq, struct zone *served)
@@ -213,7 +216,7 @@ void predict_list_order(struct validate *v, const struct request *rq, struct zon
 	if (!rule_is_on(RULE_list_order))
 		return;
 	learn_counts(v, rq, served);
-	learn_unboosted(v, rq, served);
+	learn_boost(v, rq, served);
 	above = is_above(m, served, rq);
 	if (!(rq->gfp_flags & GFP_WRITE) || rq->gfp_flags & GFP_THISNODE || m->nr_nodes < 2 ||
 	    v->score.guesses)

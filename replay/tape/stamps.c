@@ -28,6 +28,9 @@ static struct stamp read_row(const struct stamp_columns *c, size_t i, uint16_t z
 		.free_count = VALUE_OR(c, free_count, i, 0),
 		.alloc_factor = VALUE_OR(c, alloc_factor, i, 0),
 		.free_factor = (uint8_t)VALUE_OR(c, free_factor, i, 0),
+		.vmstat_diff = c->vm_stat_diff[i],
+		.boost = pages(NULL, c->boost, i),
+		.counted_free = c->free[i],
 	};
 }
 

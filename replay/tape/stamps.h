@@ -21,6 +21,10 @@ struct stamp {
 	/* As the refill or drain has set them, before its first page moves. */
 	int32_t high, high_min, high_max, batch, free_count;
 	uint8_t alloc_factor, free_factor;
+	/* Of the zone: its counter of free pages, this CPU's difference, and the boost. */
+	int8_t vmstat_diff;
+	int32_t boost;
+	int64_t counted_free;
 };
 
 struct stamps {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The state that the recorder read before refills and drains, beside the same tape without it. */
 #include "short_tape.h"
+#include "model/vmstat_diff.h"
 #include "tape/stamps.h"
 
 #include <errno.h>
@@ -148,6 +149,71 @@ TEST(stamps_part_the_drains_of_two_cpus)
 	check(decision_count(v, DECISION_DRAIN).exact == 2);
 }
 
+static const struct chunk one_block[] = {{2048, 10, MOVABLE}};
+static const struct row two_refills[] = {
+	ZONE_LOCKED(0, 2048, 0, MOVABLE),
+	ALLOC(0, 2048, 0, MOVABLE),
+	ZONE_LOCKED(0, 2049, 0, MOVABLE),
+	ALLOC(0, 2049, 0, MOVABLE),
+};
+
+/* The tape of the first `nr` of these events. */
+static struct validate *refilled(size_t nr, uint32_t threshold, const struct stamped stamps[2])
+{
+	return validated(&(struct short_tape){
+		.chunks = one_block,
+		.nr_chunks = 1,
+		.events = two_refills,
+		.nr_events = nr,
+		.threshold = threshold,
+		.stamps = stamps,
+		.nr_stamps = 2,
+	});
+}
+
+/*
+ * The counter has five pages more than the lists: this CPU's difference is -4, so the other's is -1.
+ * The second page moves this CPU's to the counter, as the model expects.
+ */
+TEST(a_stamp_shows_the_counter_of_free_pages_and_the_share_of_its_cpu)
+{
+	static const struct stamped stamps[] = {
+		REFILL(.at = 0, .high = 8, .high_min = 8, .high_max = 8, .batch = 1, .free = 1028,
+		       .vm_stat_diff = -4),
+		REFILL(.at = 2, .high = 8, .high_min = 8, .high_max = 8, .batch = 1, .free = 1023),
+	};
+	VALIDATE *v = refilled(2, 4, stamps);
+	const struct model *m = validate_model(v);
+
+	check(zone_listed_free(m->zones) == 1028);
+	check(m->pcps[0].vmstat_diff == -4 && m->pcps[1].vmstat_diff == -1);
+	validate_free(v);
+	v = refilled(4, 4, stamps);
+	m = validate_model(v);
+	check(zone_listed_free(m->zones) == 1023);
+	check(m->pcps[0].vmstat_diff == 0 && m->pcps[1].vmstat_diff == -1);
+}
+
+TEST(a_stamp_shows_the_boost)
+{
+	static const struct stamped stamps[] = {
+		REFILL(.at = 0, .high = 8, .high_min = 8, .high_max = 8, .batch = 1, .boost = 40),
+		REFILL(.at = 2, .high = 8, .high_min = 8, .high_max = 8, .batch = 1),
+	};
+	VALIDATE *v = refilled(2, 0, stamps);
+	struct found_rows found;
+	size_t nr = 0;
+
+	check(validate_model(v)->zones[0].boost == 40);
+	validate_free(v);
+	v = refilled(4, 0, stamps);
+	check(!validate_model(v)->zones[0].boost);
+	found = inferred_rows(v);
+	while (nr < found.nr && found.rows[nr].kind != INFERRED_KIND_UNBOOSTED)
+		nr++;
+	check(nr < found.nr && found.rows[nr].at == 2);
+}
+
 TEST(rows_out_of_order_are_refused)
 {
 	static const struct stamped stamps[] = {DRAINED(.at = 2), DRAINED(.at = 1)};
@@ -159,6 +225,8 @@ TEST(rows_out_of_order_are_refused)
 	uint16_t zeros[2] = {0};
 	uint8_t kinds[2] = {STAMP_KIND_DRAIN, STAMP_KIND_DRAIN}, zones[2] = {ZONE_DMA, ZONE_DMA};
 	uint32_t numbers[2] = {0};
+	int8_t differences[2] = {0};
+	int64_t free[2] = {0};
 	uint8_t none[1] = {0};
 	const struct stamp_columns columns = {
 		.cpu = zeros,
@@ -185,6 +253,9 @@ TEST(rows_out_of_order_are_refused)
 		.below_high = kinds,
 		.below_high_valid = none,
 		.reclaim_active = kinds,
+		.free = free,
+		.vm_stat_diff = differences,
+		.boost = numbers,
 	};
 	struct error err;
 
