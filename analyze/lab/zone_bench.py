@@ -14,13 +14,13 @@ Prints one JSON object: for each load the mean of the rounds with its 95 % confi
 (bootstrap). `zone_to_page` is the cost of `zone` as a share of the cost of `page`, of the means;
 its interval resamples whole rounds. Aims for the storms: 3 % for `zone`, 1 % for `cheap`.
 
---stamps: rounds compare each set with stamps and without. Prints the medians of the CPU time that
-stamps add, in points of the untraced time per fault (aim: 1 in `fits`, 2 in `crosses`), and of
-their bytes on the tape, in percent of the other bytes (aim: 5). The time of loads is noisy; the
-kernel also counts the time of the programs themselves (kernel.bpf_stats_enabled), and that decides:
-`programs`, the median in points of the untraced time, in the set `page`. An empty program on the
-drains of the same round gives the cost of the counting, which is taken off. Not in it is the
-tracepoint's call of a program (some 10 ns).
+--stamps: rounds compare each set with stamps, without, and without but with an empty BPF program on
+each tracepoint that stamps use. Prints medians, in points of the untraced CPU time per fault: what
+stamps add (aim: 1 in `fits`, 2 in `crosses`), and what the empty programs add, which no stamp can
+fall below; and the bytes of stamps on the tape, in percent of the other bytes (aim: 5). The time of
+loads is noisy. `programs` is precise: the kernel counts the time of the programs themselves
+(kernel.bpf_stats_enabled), in a run of its own in the set `page`. An empty program of that run
+gives the cost of the counting, which is taken off.
 """
 
 import contextlib
@@ -40,6 +40,7 @@ import program
 from record_bench import Result, recorded, total_lost, untraced
 
 SETS = ("zone", "page")  # unless others are asked for
+STAMPED = ("mm_page_alloc_zone_locked", "mm_page_alloc_extfrag", "mm_page_pcpu_drain")
 _RESAMPLES = 1000
 _GROUP_MIB, _PRESSED_MIB = 96, 256  # limit of the control group; pages of each process
 _GROUPS = (  # of cgroup 1 and 2: where the memory controller is, and the file of its limit
@@ -111,18 +112,18 @@ def words(found: Sequence[float], digits: int) -> str:
 
 
 class EmptyProgram:
-    """A BPF program on drains that does nothing: what the kernel counts of it is its counting."""
+    """A BPF program on a tracepoint that does nothing: its calls are all that it costs."""
 
     _LOAD, _ATTACH, _RAW_TRACEPOINT = 5, 17, 17  # bpf(2)
     _SYSCALL = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
 
-    def __init__(self) -> None:
+    def __init__(self, tracepoint: str) -> None:
         code = struct.pack("=QQ", 0xB7, 0x95)  # r0 = 0; exit
         self._keep = [ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL")]
         code_at, license_at = map(ctypes.addressof, self._keep)
         load = struct.pack("=IIQQ104x", self._RAW_TRACEPOINT, 2, code_at, license_at)
         self._program = self._bpf(self._LOAD, load)
-        name = ctypes.create_string_buffer(b"mm_page_pcpu_drain")
+        name = ctypes.create_string_buffer(tracepoint.encode())
         attach = struct.pack("=QI116x", ctypes.addressof(name), self._program)
         self._link = self._bpf(self._ATTACH, attach)
 
@@ -156,24 +157,40 @@ def bpf_stats() -> Iterator[None]:
         switch.write_text(before)
 
 
+@contextlib.contextmanager
+def empty_programs() -> Iterator[None]:
+    """Empty programs where stamps have theirs."""
+    with contextlib.ExitStack() as stack:
+        for tracepoint in STAMPED:
+            stack.enter_context(contextlib.closing(EmptyProgram(tracepoint)))
+        yield
+
+
+def counted_programs(seconds: float, load: Sequence[str], base: float) -> Result:
+    """The time of the programs of stamps, as the kernel counts it; `base`: ns a fault untraced."""
+    with bpf_stats(), contextlib.closing(EmptyProgram("mm_page_pcpu_drain")) as empty:
+        found = recorded("page", seconds, *load, stamps="on")
+        empty_runs, empty_ns = empty.runs()
+    counting = empty_ns / max(empty_runs, 1)
+    faults = found["faults_per_s"] * seconds
+    runs, ns = (found[f"bpf_{figure}"] / faults for figure in ("runs", "ns"))
+    return {"empty": counting, "programs": 100 * (ns - runs * counting) / base, "runs": runs}
+
+
 def measure_stamps(seconds: float, number: int, load: Sequence[str], sets: Sequence[str]) -> Result:
     """A round: the points and bytes that stamps add to each set."""
     base = untraced(seconds, *load)["cpu_ns_per_fault"]
-    result: Result = {"untraced_ns": base}
-    ways = ("off", "on") if number % 2 else ("on", "off")
+    result: Result = {"untraced_ns": base} | counted_programs(seconds, load, base)
+    ways = ("off", "on", "empty")
     for name in sets:
-        with contextlib.closing(EmptyProgram()) as empty:
-            found = {way: recorded(name, seconds, *load, stamps=way) for way in ways}
-            empty_runs, empty_ns = empty.runs()
+        found = {}
+        for way in ways[number % 3 :] + ways[: number % 3]:
+            with empty_programs() if way == "empty" else contextlib.nullcontext():
+                found[way] = recorded(name, seconds, *load, stamps="on" if way == "on" else "off")
         cpu = {way: one["cpu_ns_per_fault"] for way, one in found.items()}
         info, size = found["on"]["info"], found["on"]["stamp_bytes"]
-        faults = found["on"]["faults_per_s"] * seconds
-        if name == "page":  # in `zone`, the runs at frees hide those of stamps
-            runs, ns = (found["on"][f"bpf_{figure}"] / faults for figure in ("runs", "ns"))
-            result["empty"] = empty_ns / max(empty_runs, 1)
-            result["programs"] = 100 * (ns - runs * result["empty"]) / base
-            result["runs"] = runs
         result[f"{name} points"] = 100 * (cpu["on"] - cpu["off"]) / base
+        result[f"{name} empty"] = 100 * (cpu["empty"] - cpu["off"]) / base
         result[f"{name} bytes"] = 100 * size / (info["bytes"] - size)
         result[f"{name} events"] = info["stored"] / max(info["stamps"], 1)
     return result
@@ -192,6 +209,9 @@ def row_of_stamps(load: str, rounds: Sequence[Result], sets: Sequence[str]) -> d
     found["an empty run, ns"] = round(median("empty")(rounds), 1)
     for name in sets:
         found[f"{name}, points more"] = words(interval(rounds, median(f"{name} points")), 1)
+        found[f"{name}, points of empty programs"] = words(
+            interval(rounds, median(f"{name} empty")), 1
+        )
         found[f"{name}, bytes, % more"] = words(interval(rounds, median(f"{name} bytes")), 1)
         found[f"{name}, events a stamp"] = round(median(f"{name} events")(rounds))
     return found
@@ -228,8 +248,6 @@ def main() -> None:
     rounds: dict[str, list[Result]] = {name: [] for name in args.load or loads}
     until = time.monotonic() + 60 * args.minutes
     with contextlib.ExitStack() as stack:
-        if args.stamps:
-            stack.enter_context(bpf_stats())
         if "pressed" in rounds:
             group = stack.enter_context(memory_group(_GROUP_MIB))
             loads["pressed"] = [str(_PRESSED_MIB), str(group)]
