@@ -34,7 +34,7 @@ static uint64_t first_min(const struct model *m, uint64_t lowmem)
 /*
  * Whether the threshold of a zone changes under pressure (percpu_drift_mark). The kernel decides it
  * at boot and when a CPU starts (refresh_zone_stat_thresholds): by the watermarks of then, which
- * khugepaged raises later. Until 6.11, all CPUs but the first started before there were any.
+ * khugepaged raises later. Until 6.12, all CPUs but the first started before there were any.
  */
 static bool has_drift_mark(const struct model *m, const struct zone *zone, int32_t normal)
 {
