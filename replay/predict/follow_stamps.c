@@ -231,10 +231,9 @@ int follow_decay(struct validate *v, struct pcp *pcp, const struct stamp *s, uin
 static void follow_counter(struct validate *v, struct zone *zone, const struct stamp *s,
 			   const struct window_event *event)
 {
-	enum { FAR = VMSTAT_DIFF_MOST * 1024 }; /* pages, more than all CPUs can hide */
 	struct pcp *pcp = zone_pcp(v->m, zone, event->cpu);
 	int most = zone->stat_threshold, diff = s->vmstat_diff, page = 1 << event->order;
-	int64_t counted = s->counted_free;
+	int64_t more = s->counted_free - (int64_t)zone_listed_free(zone);
 
 	if (!most || v->score.guesses)
 		return;
@@ -243,12 +242,13 @@ static void follow_counter(struct validate *v, struct zone *zone, const struct s
 	if (!diff && abs(pcp->vmstat_diff + page) > most) {
 		/* The page moved the difference to the counter. */
 		diff = pcp->vmstat_diff;
-		counted -= diff + page;
+		more -= diff + page;
 	} else {
 		diff -= page;
 	}
-	counted -= (int64_t)zone_listed_free(zone);
-	learn_counter(v, zone, counted > -FAR && counted < FAR ? (int)counted : 0);
+	/* More than the CPUs can hide is an error of the lists. */
+	if (more >= -v->m->nr_cpus * most && more <= v->m->nr_cpus * most)
+		learn_counter(v, zone, (int)more);
 	vmstat_diff_take(v->m, zone, pcp, diff);
 }
 
@@ -257,8 +257,7 @@ static void follow_boost(struct validate *v, struct zone *zone, int64_t boost, u
 {
 	if (zone->boost && !boost)
 		learn_unboosted(v, zone, at);
-	else if (zone->boost != boost)
-		zone->boost = boost;
+	zone->boost = boost;
 }
 
 /* The row after the last event of an event's CPU. */

@@ -30,7 +30,7 @@ static struct stamp read_row(const struct stamp_columns *c, size_t i, uint16_t z
 		.free_factor = (uint8_t)VALUE_OR(c, free_factor, i, 0),
 		.vmstat_diff = c->vm_stat_diff[i],
 		.boost = pages(NULL, c->boost, i),
-		.counted_free = c->free[i],
+		.counted_free = c->free[i] >= 0 && c->free[i] <= INT32_MAX ? (int32_t)c->free[i] : 0,
 	};
 }
 

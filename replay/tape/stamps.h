@@ -24,7 +24,7 @@ struct stamp {
 	/* Of the zone: its counter of free pages, this CPU's difference, and the boost. */
 	int8_t vmstat_diff;
 	int32_t boost;
-	int64_t counted_free;
+	int32_t counted_free;
 };
 
 struct stamps {
