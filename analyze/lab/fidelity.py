@@ -122,8 +122,7 @@ def given(path: Path, work: Path) -> Iterator[Recording]:
         yield Recording(name, "", False, tape)
     if path.is_dir() and not found:
         for inside in sorted(path.iterdir()):
-            if inside.is_dir():
-                yield from given(inside, work)
+            yield from given(inside, work)
 
 
 def _rows(tape: Path, report: str, **values: Any) -> list[dict[str, Any]]:
