@@ -139,13 +139,43 @@ void predict_waiting(struct validate *v, int cpu)
 		free_past_lock(v, &remote->free, INFERRED_KIND_FREE);
 }
 
+/*
+ * Whether the stamp of the next drain shows that the PCP holds fewer pages than in the model: they
+ * left it without an event, and are gone from now on.
+ */
+static bool are_gone(struct validate *v, const struct window_event *event, struct pcp *pcp)
+{
+	const struct zone *zone = &v->m->zones[pcp->zone];
+	const struct stamp *stamp = stamp_after(&v->run.load.stamps, event->cpu, event->at);
+	int count = pcp->count - pages_gone(v, pcp), joined = 0;
+
+	if (!stamp || stamp->kind != STAMP_KIND_DRAIN || stamp->zone != pcp->zone)
+		return false;
+	for (event = window_next(&v->window, event); event && event->at < stamp->at;
+	     event = window_next(&v->window, event)) {
+		int pages = 1 << event->order;
+
+		if (frame_zone(v->m, event->frame) != zone)
+			continue;
+		if (event->kind == EVENT_KIND_ALLOC)
+			joined -= pages;
+		else if (event->kind == EVENT_KIND_FREE_BATCHED ||
+			 (event->kind == EVENT_KIND_FREE && !event->batched))
+			joined += pages;
+	}
+	if (!event || joined <= 0 || count + joined <= stamp->count)
+		return false;
+	v->gone[pcp->number] += count + joined - stamp->count;
+	return true;
+}
+
 /* The PCP did not overflow when predicted: it may hold fewer pages than in the model. */
 static void predict_no_drain(struct validate *v, const struct window_event *event, struct pcp *pcp,
 			     const struct freed *free, int pages)
 {
 	struct zone *zone = &v->m->zones[pcp->zone];
 
-	if (!take_proved(v, pcp))
+	if (!take_proved(v, pcp) && !are_gone(v, event, pcp))
 		count_size(&v->score, event, zone,
 			   &(struct size_check){DECISION_DRAIN_SIZE, pages, 0, false});
 	tune_overflow(v, pcp, free, &(struct drained){0});

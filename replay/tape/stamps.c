@@ -30,7 +30,8 @@ static struct stamp read_row(const struct stamp_columns *c, size_t i, uint16_t z
 		.free_factor = (uint8_t)VALUE_OR(c, free_factor, i, 0),
 		.vmstat_diff = c->vm_stat_diff[i],
 		.boost = pages(NULL, c->boost, i),
-		.counted_free = c->free[i] >= 0 && c->free[i] <= INT32_MAX ? (int32_t)c->free[i] : 0,
+		.counted_free =
+			c->free[i] >= 0 && c->free[i] <= INT32_MAX ? (int32_t)c->free[i] : 0,
 	};
 }
 
@@ -83,6 +84,15 @@ const struct stamp *stamp_of(const struct stamps *s, int cpu, uint64_t since, ui
 		if (s->rows[i - 1].at >= since)
 			found = &s->rows[i - 1];
 	return found;
+}
+
+const struct stamp *stamp_after(const struct stamps *s, int cpu, uint64_t at)
+{
+	uint32_t i = s->nr ? s->coming[cpu] : 0;
+
+	while (i && s->rows[i - 1].at <= at)
+		i = s->rows[i - 1].later;
+	return i ? &s->rows[i - 1] : NULL;
 }
 
 void stamps_ran(struct stamps *s, int cpu, uint64_t at)

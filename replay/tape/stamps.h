@@ -47,6 +47,9 @@ int stamps_load(struct stamps *s, const struct model *m, const struct stamp_colu
  */
 const struct stamp *stamp_of(const struct stamps *s, int cpu, uint64_t since, uint64_t at);
 
+/* The next stamp of a CPU after its event at row `at`, which runs; NULL: none. */
+const struct stamp *stamp_after(const struct stamps *s, int cpu, uint64_t at);
+
 /* The event of a CPU at row `at` has run. */
 void stamps_ran(struct stamps *s, int cpu, uint64_t at);
 
