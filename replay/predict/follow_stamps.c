@@ -185,9 +185,28 @@ static void find_before_free(const struct model *m, const struct zone *zone, str
 	pcp->high = s->high;
 }
 
-int follow_free(struct validate *v, struct pcp *pcp, const struct stamp *s, int order, uint64_t at)
+/* The pages of the drain if another CPU cleared a flag of the zone before the stamp, or 0. */
+static int overflow_before(const struct model *m, struct zone *zone, const struct pcp *pcp,
+			   int order)
 {
-	const struct zone *zone = &v->m->zones[s->zone];
+	bool *const flags[] = {&zone->below_high, &zone->reclaim_active};
+	int pages = 0;
+
+	for (int i = m->kernel->below_high ? 0 : 1; i < 2 && !pages; i++) {
+		bool recorded = *flags[i];
+		struct pcp guess = *pcp;
+
+		*flags[i] = true;
+		pages = pcp_overflow(m, zone, &guess, order);
+		*flags[i] = recorded;
+	}
+	return pages;
+}
+
+int follow_free(struct validate *v, struct pcp *pcp, const struct stamp *s, int order, uint64_t at,
+		int *before_clear)
+{
+	struct zone *zone = &v->m->zones[s->zone];
 	const int count = s->count - (1 << order); /* before the page of the free joins its list */
 	struct inferred row = {.at = at};
 	struct pcp before, recorded;
@@ -203,6 +222,7 @@ int follow_free(struct validate *v, struct pcp *pcp, const struct stamp *s, int 
 		find_before_free(v->m, zone, &recorded, s, order);
 	take_over(pcp, &recorded);
 	emit_change(v, pcp, &before, gone, row);
+	*before_clear = overflow_before(v->m, zone, &recorded, order);
 	return pcp_overflow(v->m, zone, &recorded, order);
 }
 

@@ -240,9 +240,11 @@ void follow_count(struct validate *v, struct pcp *pcp, int count);
 int follow_refill(struct validate *v, struct pcp *pcp, const struct stamp *s, int order);
 /*
  * The same before a free at row `at` that drains the PCP, and the page of 2^order joins its list;
- * returns the pages of the drain.
+ * returns the pages of the drain. `before_clear` becomes those of a drain that a flag of the zone
+ * began, which another CPU cleared before the stamp.
  */
-int follow_free(struct validate *v, struct pcp *pcp, const struct stamp *s, int order, uint64_t at);
+int follow_free(struct validate *v, struct pcp *pcp, const struct stamp *s, int order, uint64_t at,
+		int *before_clear);
 
 /* The same before the vmstat worker drains what is above high; returns the pages of that drain. */
 int follow_decay(struct validate *v, struct pcp *pcp, const struct stamp *s, uint64_t at);

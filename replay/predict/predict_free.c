@@ -207,14 +207,14 @@ static struct window_event *join_list(struct validate *v, const struct window_ev
 	struct pcp *pcp = zone_pcp(m, zone, event->cpu);
 	uint8_t type = frame_block(m, event->frame)->migratetype;
 	const struct stamp *stamp = NULL;
-	int pages = 0;
+	int pages = 0, before_clear = 0;
 
 	v->whereabouts.pushed[event->frame] = (uint32_t)first_row(&v->whereabouts, event);
 	take_preempted_below(v, pcp_list(m, pcp, event->order, type), event->frame);
 	if (drain)
 		stamp = stamp_before(v, zone, event, drain, STAMP_KIND_DRAIN);
 	if (stamp)
-		pages = follow_free(v, pcp, stamp, event->order, at);
+		pages = follow_free(v, pcp, stamp, event->order, at, &before_clear);
 	asked->free = (struct freed){at,         pcp->high,   pcp->free_count, pcp->free_factor,
 				     pcp->flags, event->order};
 	asked->pages = commit(v, event, zone, &asked->list);
@@ -223,6 +223,8 @@ static struct window_event *join_list(struct validate *v, const struct window_ev
 	if (drain && (is_drained_elsewhere(v, event, drain, pcp, asked->list) ||
 		      empties(v, drain, pcp, asked->pages)))
 		drain = NULL;
+	if (drain && !asked->pages)
+		asked->pages = before_clear;
 	if ((asked->pages && drain) || stamp || (!zone->below_high && !zone->reclaim_active))
 		trust_high(v, pcp);
 	if (drain) {

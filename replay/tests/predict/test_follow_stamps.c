@@ -34,6 +34,23 @@ TEST(a_stamp_shows_that_reclaim_has_begun)
 	check(validate_model(v)->zones[0].reclaim_active);
 }
 
+/* Four pages are no more than six; with ZONE_BELOW_HIGH, three of them drain. */
+TEST(a_drain_shows_a_flag_that_was_cleared_before_its_stamp)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	static const struct row events[] = {
+		FREE(0, 512, 0, .run = 4),
+		DRAIN(0, 512, 0, MOVABLE, .run = 3),
+	};
+	static const struct stamped stamps[] = {DRAINED(.at = 4, .count = 4, .high = 6,
+							.high_min = 2, .high_max = 12, .batch = 1,
+							.free_count = 4)};
+	VALIDATE *v = VALIDATED(chunks, events, WITH(stamps));
+
+	check(all_exact(v, DECISION_DRAIN_SIZE, 1));
+	check(!validate_model(v)->zones[0].below_high);
+}
+
 /* The refill of a list with batch 4, of twice that: alloc_factor was 1, and is 2 after it. */
 TEST(a_stamp_shows_the_scale_of_a_refill)
 {
@@ -98,7 +115,8 @@ TEST(a_list_with_fewer_pages_drains_as_much_later)
 					   .nr_events = nr,
 					   .stamps = stamps,
 					   .nr_stamps = 1});
-	/* By the model's count the eighth free should have drained: the stamp shows why it did not. */
+	/* By the model's count the eighth free should have drained: the stamp shows why it did not.
+	 */
 	check(all_exact(v, DECISION_DRAIN_SIZE, 1));
 	check(validate_model(v)->pcps[0].high == 8 && validate_model(v)->pcps[0].count == 1);
 	validate_free(v);
@@ -172,8 +190,8 @@ static struct validate *refilled(size_t nr, uint32_t threshold, const struct sta
 }
 
 /*
- * The counter has five pages more than the lists: this CPU's difference is -4, so the other's is -1.
- * The second page moves this CPU's to the counter, as the model expects.
+ * The counter has five pages more than the lists: this CPU's difference is -4, so the other's is
+ * -1. The second page moves this CPU's to the counter, as the model expects.
  */
 TEST(a_stamp_shows_the_counter_of_free_pages_and_the_share_of_its_cpu)
 {
