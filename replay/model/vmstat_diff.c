@@ -81,36 +81,36 @@ void vmstat_diff_load(struct zone *zone, struct pcp *pcp, int recorded)
 	zone->vmstat_diff += recorded;
 }
 
+/* Take pages from the differences of all CPUs but one, as far as these may be; returns how many. */
+static int take_pages(struct model *m, struct zone *zone, const struct pcp *spared, int pages)
+{
+	int most = zone->stat_threshold, left = pages;
+
+	for (int cpu = 0; cpu < m->nr_cpus && left; cpu++) {
+		struct pcp *pcp = zone_pcp(m, zone, cpu);
+		int diff = pcp->vmstat_diff;
+		int step = left > 0 ? min_int(left, diff + most) : max_int(left, diff - most);
+
+		if (pcp == spared)
+			continue;
+		pcp->vmstat_diff = (int8_t)(diff - step);
+		left -= step;
+	}
+	return pages - left;
+}
+
 void vmstat_diff_shift(struct model *m, struct zone *zone, int pages)
 {
-	int most = zone->stat_threshold;
-
-	for (int cpu = 0; cpu < m->nr_cpus && pages; cpu++) {
-		int8_t *diff = &zone_pcp(m, zone, cpu)->vmstat_diff;
-		/* The counter is the number of free pages less the differences. */
-		int step = pages > 0 ? min_int(pages, *diff + most) : max_int(pages, *diff - most);
-
-		*diff = (int8_t)(*diff - step);
-		zone->vmstat_diff -= step;
-		pages -= step;
-	}
+	/* The counter is the number of free pages less the differences. */
+	zone->vmstat_diff -= take_pages(m, zone, NULL, pages);
 }
 
 void vmstat_diff_take(struct model *m, struct zone *zone, struct pcp *pcp, int recorded)
 {
-	int most = zone->stat_threshold,
-	    pages = clamp_int(recorded, -most, most) - pcp->vmstat_diff;
+	int most = zone->stat_threshold;
+	int pages = clamp_int(recorded, -most, most) - pcp->vmstat_diff;
 
-	for (int cpu = 0; cpu < m->nr_cpus && pages; cpu++) {
-		int8_t *diff = &zone_pcp(m, zone, cpu)->vmstat_diff;
-		int step = pages > 0 ? min_int(pages, *diff + most) : max_int(pages, *diff - most);
-
-		if (cpu == pcp->cpu)
-			continue;
-		*diff = (int8_t)(*diff - step);
-		pcp->vmstat_diff = (int8_t)(pcp->vmstat_diff + step);
-		pages -= step;
-	}
+	pcp->vmstat_diff = (int8_t)(pcp->vmstat_diff + take_pages(m, zone, pcp, pages));
 }
 
 int vmstat_diff_room(const struct model *m, const struct zone *zone)

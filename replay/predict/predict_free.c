@@ -149,13 +149,15 @@ static bool are_gone(struct validate *v, const struct window_event *event, struc
 	const struct stamp *stamp = stamp_after(&v->run.load.stamps, event->cpu, event->at);
 	int count = pcp->count - pages_gone(v, pcp), joined = 0;
 
-	if (!stamp || stamp->kind != STAMP_KIND_DRAIN || stamp->zone != pcp->zone)
+	if (!stamp || stamp->kind != STAMP_KIND_DRAIN || stamp->zone != pcp->zone ||
+	    stamp->at - event->at >= STAMP_WITHIN || !rule_is_on(RULE_stamps))
 		return false;
 	for (event = window_next(&v->window, event); event && event->at < stamp->at;
 	     event = window_next(&v->window, event)) {
 		int pages = 1 << event->order;
 
-		if (frame_zone(v->m, event->frame) != zone)
+		if (frame_zone(v->m, event->frame) != zone ||
+		    !pcp_takes(v->m, event->frame, event->order))
 			continue;
 		if (event->kind == EVENT_KIND_ALLOC)
 			joined -= pages;
