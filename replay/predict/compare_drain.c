@@ -352,8 +352,9 @@ static void end_comparison(struct validate *v, struct comparison *c, struct drai
 				   .decision = DECISION_DRAIN_SIZE,
 				   .expected = pages,
 				   .got = c->drained,
-				   .exact = c->drained >= pages && c->drained <= pages + c->over &&
-					    c->model.left <= 0,
+				   .exact = c->drained <= pages + c->over &&
+					    (found->all ||
+					     (c->drained >= pages && c->model.left <= 0)),
 			   });
 	found->pages = c->drained;
 	v->gone[c->pcp->number] = pages_gone(v, c->pcp);

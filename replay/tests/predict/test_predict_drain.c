@@ -157,6 +157,22 @@ TEST(a_drain_in_pieces_goes_on_after_another_task_between_two_of_them)
 	check(validate_model(v)->pcps[0].count == 4);
 }
 
+/* 14 of 17 pages, in pieces of 2: with a chunk of 8 pages in one of them, that is all. */
+TEST(a_drain_in_pieces_ends_when_the_lists_are_empty)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	static const struct row events[] = {
+		FREE(0, 512, 0, .run = 9),
+		FREE(0, 1024, 3),
+		DRAIN(0, 1024, 3, MOVABLE),
+		DRAIN(0, 512, 0, MOVABLE, .run = 9),
+	};
+	VALIDATE *v = VALIDATED(chunks, events, .kernel = "6.19", .pcp_batch = 2);
+
+	check(all_exact(v, DECISION_DRAIN, 10));
+	check(all_exact(v, DECISION_DRAIN_SIZE, 1));
+}
+
 TEST(a_drain_in_pieces_stops_when_its_task_moves_to_another_cpu)
 {
 	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
