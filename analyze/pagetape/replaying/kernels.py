@@ -35,8 +35,9 @@ _FEWEST = 64  # least number of decisions of a kind for its miss rate
 _DOUBTFUL = 0.05  # miss rate of a kind above which other rows are tried
 _CLEARLY = 3 / 4  # a row below this fraction of the release row's miss rate overrules the release
 
-# Features that decide nothing of what validate predicts: only a free run compacts by itself.
-_UNSEEN = ("proactive", "proactive_weighed", "proactive_pauses")
+# Features that decide nothing of what validate predicts, as only a free run compacts by itself, or
+# too little to tell rows apart.
+_UNSEEN = ("proactive", "proactive_weighed", "proactive_pauses", "late_stat_thresholds")
 
 _OBSERVED = pa.schema([("row", pa.utf8()), ("missed", pa.float64()), ("doubtful", pa.bool_())])
 
