@@ -325,17 +325,17 @@ def test_a_stop_of_700_ms_is_one_sample(tmp_path: Path, monkeypatch: pytest.Monk
     place = tmp_path / "files"
     place.mkdir()
     monkeypatch.setenv("PAGETAPE_SAMPLES", str(file))
-    stopped: list[int] = []
-    for _ in range(3):  # a stop between two samples is in none
+    for _ in range(5):  # a stop between two samples is in none, and a busy machine stops too
         with started("fioscale", place, "--threads", 1, seconds=3) as load:
             (victim,) = _in_phase(load)
             time.sleep(0.7)
             os.kill(victim, signal.SIGCONT)
             rows = samples_of(load, file)
         faults = [int(row[2]) for row in rows if row[0] == "fault"]
-        if stopped := [ns for ns in faults if ns >= 700_000_000]:
-            break
-    assert len(stopped) == 1 and len(faults) > 10
+        stopped = [ns for ns in faults if ns >= 700_000_000]
+        if len(stopped) == 1 and len(faults) > 10:
+            return
+    raise AssertionError(f"{len(stopped)} of {len(faults)} samples hold the stop")
 
 
 def _in_phase(load: subprocess.Popen[str]) -> list[int]:

@@ -81,10 +81,11 @@ def recording(events: list[str], spool: Path, ring_kb: int = 0) -> Iterator[Reco
         r.thread.join()
 
 
-def touch_pages(mebibytes: int) -> int:
-    """Fault in that much memory in a process of its own; its pid."""
+def touch_pages(mebibytes: int, before_readers: bool = False) -> int:
+    """Fault in that much memory in a process of its own, which readers may wait for; its pid."""
     code = (
-        "import mmap, sys\n"
+        "import mmap, os\n"
+        f"if {before_readers}: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(2))\n"
         f"for _ in range({mebibytes} // 16):\n"
         "    m = mmap.mmap(-1, 16 << 20)\n"
         "    m.madvise(mmap.MADV_NOHUGEPAGE)\n"
@@ -365,17 +366,17 @@ def test_instances_of_others_are_never_removed(tmp_path: Path) -> None:
 
 def test_a_ring_that_is_too_small_reports_each_gap(tmp_path: Path) -> None:
     with recording(PAGE_EVENTS, tmp_path, ring_kb=8) as r:
-        touch_pages(512)
+        touch_pages(512, before_readers=True)
     lost, rings = r.recorder.lost(), {ring["cpu"]: ring for ring in r.recorder.rings()}
-    assert lost
     accounted(r)
+    r.recorder.close()
+    assert lost
     for gap in lost:
         ring = rings[gap["cpu"]]
         if gap["from_ts"] is not None:
             assert ring["first_ts"] <= gap["from_ts"] <= gap["to_ts"]
         if gap["to_ts"] is not None:
             assert gap["to_ts"] <= ring["last_ts"]
-    r.recorder.close()
 
 
 def test_a_late_reader_gets_everything_through_the_spool(tmp_path: Path) -> None:
