@@ -137,7 +137,7 @@ order_of_machine AS (
     SELECT unnest(range(coalesce(nr_orders, 11)))::INTEGER AS page_order FROM machine
 ),
 
--- Free pages at each snapshot, and at each sample of /proc or at the end of each interval of a replay.
+-- Free pages at each snapshot and each sample of /proc; of a replay, at its start and the end of each interval.
 free_at AS (
     SELECT f.ts, sum(f.nr_free << f.page_order::INTEGER) AS pages
     FROM free_count AS f
@@ -146,20 +146,32 @@ free_at AS (
     UNION ALL
     SELECT ts, sum(nr_free << page_order::INTEGER)
     FROM free_area
+    WHERE (SELECT NOT replayed FROM machine)
     GROUP BY ts
 ),
 
--- The mean of two neighbours, for the time between them: the points do not fall at the same times on two tapes. In
--- the first half of the time, a run under other rules leaves the state of its recording.
-free_over_time AS (
-    SELECT
-        (pages + lead(pages) OVER w) / 2 AS pages,
-        lead(ts) OVER w - ts AS ns,
-        ts >= (min(ts) OVER () + max(ts) OVER ()) // 2 AS late
+-- Free pages change evenly between two neighbours: the points do not fall at the same times on two tapes.
+free_until AS (
+    SELECT ts::DOUBLE AS ts, pages, lead(ts) OVER w::DOUBLE AS next_ts, lead(pages) OVER w AS next_pages
     FROM free_at
-    CROSS JOIN span AS s
-    WHERE ts >= s.since AND ts <= s.until
     WINDOW w AS (ORDER BY ts)
+),
+
+-- In the first half of the span, a run under other rules leaves the state of its recording.
+free_in_half AS (
+    SELECT
+        pages + (next_pages - pages) * ((since + until) / 2 - ts) / (next_ts - ts) AS pages,
+        until - since AS ns
+    FROM (
+        SELECT
+            f.*,
+            greatest(f.ts, (s.since::DOUBLE + s.until) / 2) AS since,
+            least(f.next_ts, s.until) AS until
+        FROM free_until AS f
+        CROSS JOIN span AS s
+        WHERE f.next_ts > f.ts
+    )
+    WHERE until > since
 ),
 
 -- The size of the machine at the end, which bounds what lies in it.
@@ -212,7 +224,7 @@ measured AS (
     FROM run WHERE back
     UNION ALL
     SELECT 39, 'free pages on average in the second half', 'pages', 'A', sum(pages * ns) / sum(ns), (SELECT pages FROM size)
-    FROM free_over_time WHERE late HAVING sum(ns) > 0
+    FROM free_in_half HAVING count(*) > 0
     UNION ALL
     SELECT 40, 'free pages at the end', 'pages', 'A', sum(nr_free << page_order::INTEGER),
         (SELECT pages FROM size)

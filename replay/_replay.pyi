@@ -138,6 +138,7 @@ class RunOptions(TypedDict, total=False):
     percpu_pagelist_high_fraction: int  # vm.percpu_pagelist_high_fraction; 0
     numa_balancing: int  # kernel.numa_balancing, of which bit 1 is memory tiering; 0
     interval_ns: int  # interval of the tables over time; 1 s
+    interval_ts: int  # when one of a free run begins; 0, at whole seconds
     spans: Sequence[tuple[int, int]]  # rows to play: [first, end) ...; none: all
     trace: TraceConfig | None  # the request of a state trace
 

@@ -44,7 +44,7 @@ cdef dict RUN = SYSCTLS | {
     "known_pages": 0,
     "hopeless_nodes": 0,
     "zone_events": False,
-    "interval_ns": 1_000_000_000,
+    "interval_ns": 1_000_000_000, "interval_ts": 0,
     "spans": (),
     "trace": None,
 }
@@ -227,6 +227,7 @@ cdef int fill_run(
     cdef error err
     check(kernel_find(&run.kernel, kernel.encode(), &err), &err)
     run.interval_ns = config["interval_ns"]
+    run.interval_ts = config["interval_ts"]
     run.policies = policies.c
     run.nr_policies = len(policies.strings)
     run.machine = machine.c

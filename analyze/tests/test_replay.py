@@ -100,7 +100,7 @@ def test_a_kernel_that_does_what_the_model_does_leaves_no_error(
     assert found["model_error_of"] == {"recorded": "recorded", "model": "model"}
     shared = [m for m in found["metrics"] if m["values"]["recorded"] is not None]
     assert len(shared) > 20
-    # The recorder takes samples of free pages at other moments than the model.
+    # The recording has free pages at its ends alone, the model after the first request too.
     at_rows = [m for m in shared if m["metric"] != "free pages on average in the second half"]
     assert {m["model_error"] for m in at_rows} == {0}
     assert [tape["compared_with"] for tape in found["tapes"]] == [None, "recorded", "model"]

@@ -33,6 +33,7 @@ struct run_config {
 	const char *const *policy_libs; /* paths of shared objects: policy_lib.h */
 	int nr_policy_libs;
 	uint64_t interval_ns; /* length of one row's interval in the tables over time */
+	uint64_t interval_ts; /* a free run begins an interval at this time; 0: at whole seconds */
 	/* Rows to play, ascending; others are skipped. 0 spans: all rows. */
 	const struct span *spans;
 	size_t nr_spans;

@@ -222,6 +222,15 @@ def test_the_zones_are_sampled_at_the_start_after_each_interval_and_at_the_end()
     assert all(row["at"] is None for row in out["free_count"])
 
 
+def test_intervals_begin_when_the_caller_says() -> None:
+    rows = [event(second * 10**9 + 5, "alloc", 1000 + second) for second in (1, 2, 4)]
+    out = run(engine(interval_ns=10**9, interval_ts=7_300_000_000), rows)
+    moments = [10**9 + 5, *(second * 10**9 + 300_000_000 for second in (1, 2, 3)), 4 * 10**9 + 6]
+    assert [row["ts"] for row in out["block_mix"]] == moments
+    assert [row["movable_pages"] for row in out["block_mix"]] == [0, 1, 2, 2, 3]
+    assert run(engine(interval_ts=7 * 10**9 + 4), rows[:1])["counter"][0]["ts"] == 10**9 + 4
+
+
 def test_a_run_can_do_without_its_own_events() -> None:
     out = run(engine(events=False), [event(1, "alloc", 1000)])
     assert out["event"] == []

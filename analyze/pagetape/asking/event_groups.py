@@ -47,7 +47,8 @@ class Played(SequenceDataset):
 
     def _found(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         since, until = played_span.of_tape(self.tape)
-        rows = [{"since": since, "until": until}]
+        first, last = self.tape.clock or played_span.ALL
+        rows = [{"since": max(since, first), "until": min(until, last)}]
         yield pa.RecordBatch.from_pylist(rows, self.schema).select(columns)
 
 

@@ -189,6 +189,13 @@ class Source:
         return replay_span.spans(self.tape)
 
     @cached_property
+    def _interval_ts(self) -> int:
+        """A run shows its zones when the recorder sampled those of the machine: what lies between
+        two moments of a second can differ by half of the free pages."""
+        samples = self.tape.span("free_count")
+        return samples[0] if samples else 0
+
+    @cached_property
     def _recorder_pids(self) -> set[int]:
         return recorder_pids(self.tape)
 
@@ -276,6 +283,7 @@ class Source:
             reclaim=run.reclaim,
             compacts_for_record=self.tape.num_rows("compaction") > 0,
             spans=self.spans,
+            interval_ts=self._interval_ts,
             cpu_parts=run.cpu_parts,
             recorder_pids=self._recorder_pids,
             policy_libs=run.policy_libs,
