@@ -150,28 +150,32 @@ free_at AS (
     GROUP BY ts
 ),
 
--- Free pages change evenly between two neighbours: the points do not fall at the same times on two tapes.
+-- Free pages change evenly between two neighbours: the points do not fall at the same times on two tapes. A replay's
+-- points lie in the span, those of a recording beyond it too.
 free_until AS (
-    SELECT ts::DOUBLE AS ts, pages, lead(ts) OVER w::DOUBLE AS next_ts, lead(pages) OVER w AS next_pages
-    FROM free_at
-    WINDOW w AS (ORDER BY ts)
+    SELECT
+        f.ts::DOUBLE AS ts,
+        f.pages,
+        lead(f.ts) OVER w::DOUBLE AS next_ts,
+        lead(f.pages) OVER w AS next_pages,
+        greatest(s.since, min(f.ts) OVER ())::DOUBLE AS since,
+        least(s.until, max(f.ts) OVER ())::DOUBLE AS until
+    FROM free_at AS f
+    CROSS JOIN span AS s
+    WINDOW w AS (ORDER BY f.ts)
 ),
 
 -- In the first half of the span, a run under other rules leaves the state of its recording.
 free_in_half AS (
     SELECT
-        pages + (next_pages - pages) * ((since + until) / 2 - ts) / (next_ts - ts) AS pages,
-        until - since AS ns
+        pages + (next_pages - pages) * ((from_ts + to_ts) / 2 - ts) / (next_ts - ts) AS pages,
+        to_ts - from_ts AS ns
     FROM (
-        SELECT
-            f.*,
-            greatest(f.ts, (s.since::DOUBLE + s.until) / 2) AS since,
-            least(f.next_ts, s.until) AS until
-        FROM free_until AS f
-        CROSS JOIN span AS s
-        WHERE f.next_ts > f.ts
+        SELECT *, greatest(ts, (since + until) / 2) AS from_ts, least(next_ts, until) AS to_ts
+        FROM free_until
+        WHERE next_ts > ts
     )
-    WHERE until > since
+    WHERE to_ts > from_ts
 ),
 
 -- The size of the machine at the end, which bounds what lies in it.

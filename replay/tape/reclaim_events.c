@@ -28,6 +28,9 @@ int reclaim_events_new(struct reclaim_events *a, const struct model *m, struct e
 	for (int node = 0; node < m->nr_nodes; node++)
 		if (node_is_hopeless(m, node))
 			a->kswapds[node].failures = KSWAPD_MAX_FAILURES;
+	for (int i = 0; i < m->nr_zones; i++)
+		if (m->zones[i].reclaim_active)
+			a->kswapds[tape_node(m, m->zones[i].node)].runs = true;
 	return 0;
 }
 
@@ -62,6 +65,17 @@ static int row_node(const struct model *m, const struct reclaim_columns *columns
 	return columns->node[i];
 }
 
+/* The pass that runs at the start of the tape ends before the row just added. */
+static void end_first_pass(struct reclaim_events *a, struct kswapd_pass *kswapd,
+			   const struct reclaim_event *end)
+{
+	uint64_t nap = end->sleeps ? NAP_NS : 0;
+
+	kswapd->until = kswapd->nap = end->ts > nap ? end->ts - nap : 1;
+	kswapd->awake = true;
+	a->nr_passes++;
+}
+
 /* If the row just added is of a kswapd, its pass lasts at least until then. */
 static void span_pass(struct reclaim_events *a, const struct reclaim_event *reclaim_event)
 {
@@ -81,6 +95,8 @@ static void span_pass(struct reclaim_events *a, const struct reclaim_event *recl
 		a->times.lengths += quiet_ns(a);
 	} else if (reclaim_event->kind == RECLAIM_EVENT_KSWAPD_END) {
 		kswapd->begun = 0;
+		if (kswapd->runs)
+			end_first_pass(a, kswapd, reclaim_event);
 		if (!reclaim_event->sleeps && !kswapd->called)
 			kswapd->called = reclaim_event->ts;
 	} else if (kswapd->begun) {
@@ -90,6 +106,7 @@ static void span_pass(struct reclaim_events *a, const struct reclaim_event *recl
 		a->times.lengths += reclaim_event->ts > since ? reclaim_event->ts - since : 0;
 		begin->last = reclaim_event->ts;
 	}
+	kswapd->runs &= reclaim_event->kind == RECLAIM_EVENT_KSWAPD_SEEN;
 	a->passes_traced |= reclaim_event->kind == RECLAIM_EVENT_KSWAPD_SEEN;
 }
 
@@ -149,6 +166,7 @@ int reclaim_events_load(struct reclaim_events *a, struct model *m,
 		case RECLAIM_KIND_KSWAPD_SLEEP:
 			reclaim_event.kind = RECLAIM_EVENT_KSWAPD_END;
 			reclaim_event.sleeps = columns->kind[i] == RECLAIM_KIND_KSWAPD_SLEEP;
+			m->record->boost_acts |= reclaim_event.sleeps;
 			break;
 		case RECLAIM_KIND_VMSTAT_UPDATE:
 			if (columns->cpu[i] >= m->nr_cpus)

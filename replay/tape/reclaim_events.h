@@ -5,7 +5,8 @@
  *
  * All are in the reclaim table, whose rows name the row of `event` after them. A pass begins with
  * kswapd_wake. Its end has no event. The end is taken as 50 us after the task's last event before
- * kswapd sleeps or can be woken again; as 1 ms, if the tape lacks the rows of its reclaim.
+ * kswapd sleeps or can be woken again; as 1 ms, if the tape lacks the rows of its reclaim. A pass
+ * that runs at the start of the tape lasts until the nap before kswapd's sleep.
  */
 #pragma once
 
@@ -36,6 +37,7 @@ struct reclaim_event {
 struct kswapd_pass {
 	bool known;
 	int32_t pid;
+	bool runs;          /* while rows are loaded: since before the first of its rows */
 	size_t begun;       /* while rows are loaded: 1 + the row of the pass's begin, or 0 */
 	uint64_t until;     /* end of the running pass if kswapd has no later event; 0: no pass */
 	uint64_t called;    /* while rows are loaded: time of the call that wakes it, or 0 */

@@ -38,7 +38,9 @@ def zone_row(**given: Any) -> dict[str, Any]:
     )
 
 
-def engine(kernel: str = "6.18", specs: list[str] | None = None, **given: Any) -> Replay:
+def engine(
+    kernel: str = "6.18", specs: list[str] | None = None, active: bool = False, **given: Any
+) -> Replay:
     """One node of 2 CPUs and 16 MB; the first pageblock is in use."""
     machine: dict[str, Any] = {
         "nr_cpus": 2,
@@ -51,7 +53,7 @@ def engine(kernel: str = "6.18", specs: list[str] | None = None, **given: Any) -
         {"snapshot": 0, "ts": 0, "node": 0, "zone": "NORMAL", "page_order": 9, "pfn": pfn}
         for pfn in range(512, PAGES, 512)
     ]
-    replay.load("zone", TABLES["zone"].batch([zone_row()]))
+    replay.load("zone", TABLES["zone"].batch([zone_row(reclaim_active=active)]))
     replay.load("block_guess", TABLES["block_guess"].batch(blocks))
     return replay
 
@@ -229,6 +231,23 @@ def test_intervals_begin_when_the_caller_says() -> None:
     assert [row["ts"] for row in out["block_mix"]] == moments
     assert [row["movable_pages"] for row in out["block_mix"]] == [0, 1, 2, 2, 3]
     assert run(engine(interval_ts=7 * 10**9 + 4), rows[:1])["counter"][0]["ts"] == 10**9 + 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "ms", "active"),
+    [
+        ("kswapd_sleep", 99, True),
+        ("kswapd_sleep", 101, False),
+        ("wakeup_kswapd", 199, False),  # no row shows that this recording has passes
+    ],
+)
+def test_a_pass_at_the_start_ends_before_the_nap(kind: str, ms: int, active: bool) -> None:
+    """kswapd naps for 100 ms, then it sleeps; the row is at 200 ms."""
+    replay = engine(active=True)
+    row = {"ts": 200_000_000, "cpu": 0, "pid": 45, "flags": 0, "at": 5, "kind": kind, "node": 0}
+    replay.load("reclaim", TABLES["reclaim"].batch([row]))
+    out = run(replay, [event(ms * 1_000_000, "alloc", 1000)])
+    assert out["zone"][0]["reclaim_active"] == active
 
 
 def test_a_run_can_do_without_its_own_events() -> None:
