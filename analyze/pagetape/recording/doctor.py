@@ -380,6 +380,10 @@ def _file(name: str, path: str, lack: str, remedy: str) -> Iterator[Check]:
         yield Check(name, False, f"{path} cannot be read: {lack}", remedy)
 
 
+def _needed_for_exact(name: str, path: str, option: str) -> Iterator[Check]:
+    return _file(name, path, "no exact snapshot", f"a kernel with {option}")
+
+
 def _kallsyms() -> Iterator[Check]:
     """Kernel symbols; the exact snapshot needs none of them."""
     found = re.findall(
@@ -440,20 +444,8 @@ _CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
     _tracing,
     _tracers,
     _exact_snapshot,
-    partial(
-        _file,
-        "BTF",
-        "/sys/kernel/btf/vmlinux",
-        "no exact snapshot",
-        "a kernel with CONFIG_DEBUG_INFO_BTF",
-    ),
-    partial(
-        _file,
-        "vmcoreinfo",
-        "/sys/kernel/vmcoreinfo",
-        "no exact snapshot",
-        "a kernel with CONFIG_VMCORE_INFO",
-    ),
+    partial(_needed_for_exact, "BTF", "/sys/kernel/btf/vmlinux", "CONFIG_DEBUG_INFO_BTF"),
+    partial(_needed_for_exact, "vmcoreinfo", "/sys/kernel/vmcoreinfo", "CONFIG_VMCORE_INFO"),
     partial(
         _file,
         "kpageflags",
