@@ -224,7 +224,7 @@ static int claim_old(struct model *m, const char *table, uint64_t pfn, int order
 		if (!take_old(m, frame + i, part))
 			return fail(err, EINVAL, "%s: pfn %llu of order %d overlaps another block",
 				    table, (unsigned long long)pfn, order);
-	block_set(m, frame, order, FRAME_USED);
+	block_set_used(m, frame, order);
 	*out = frame;
 	return 0;
 }
