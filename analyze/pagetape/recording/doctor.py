@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pagetape import answer, libraries
-from pagetape.recording import eventsets
+from pagetape.recording import eventsets, memory
 from pagetape.recording.exact import Exact, ExactSnapshots
 from pagetape.schemas import TABLES, VERSION
 
@@ -270,8 +270,8 @@ def _lock_events(instance: Path) -> Iterator[Check]:
 def _memory_of(cpus: int) -> Iterator[Check]:
     from pagetape._collector import default_ring_kb
 
-    rings, memory = default_ring_kb() * 1024 * cpus, _memory()
-    share = f"{answer.size(rings)} of {answer.size(memory)}, {default_ring_kb():,} kB for each CPU"
+    rings, whole = default_ring_kb() * 1024 * cpus, memory.machine()
+    share = f"{answer.size(rings)} of {answer.size(whole)}, {default_ring_kb():,} kB for each CPU"
     yield Check("ring memory", None, share)
     yield _recorder(cpus)
 
@@ -289,10 +289,6 @@ def _recorder(cpus: int) -> Check:
         return Check("recorder", None, found)
     behind = f"a page-fault storm on more than {_DECODER_CPUS} CPUs is too much for one decoder"
     return Check("recorder", None, found, f"{behind}: record it with --defer or --events cheap")
-
-
-def _memory() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
 
 
 def _clock(instance: Path) -> Check:
