@@ -177,9 +177,9 @@ def damage_text(text: str, random: Random) -> tuple[str, str]:
     if how == "digits":
         places = list(re.finditer(r"\d+", text))
         if places:
-            for place in sorted(random.sample(places, 1), key=re.Match.start, reverse=True):
-                text = text[: place.start()] + str(random.choice(NUMBERS)) + text[place.end() :]
-                at = text.count("\n", 0, place.start())
+            (place,) = random.sample(places, 1)
+            text = text[: place.start()] + str(random.choice(NUMBERS)) + text[place.end() :]
+            at = text.count("\n", 0, place.start())
         return text, f"digits in line {at + 1}"
     if how == "remove":
         del lines[at : at + random.choice((1, 5))]

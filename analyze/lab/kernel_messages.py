@@ -100,20 +100,16 @@ class Message:
     lines: list[str] = field(default_factory=list)
 
 
-def _spread(
-    random: Random, pages: int, letters: str, most: int, least: int = 0
-) -> list[tuple[int, str]]:
-    """Free pages as blocks of orders from `least` to `most`."""
+def _spread(random: Random, pages: int, letters: str, most: int) -> list[tuple[int, str]]:
+    """Free pages as blocks of orders up to `most`."""
     blocks = [(0, "")] * 11
     left = pages
-    for order in range(most, least, -1):
+    for order in range(most, 0, -1):
         nr = random.randrange(0, (left >> order) // 2 + 1)
         if nr:
             blocks[order] = (nr, letters)
             left -= nr << order
-    blocks[least] = (left >> least, letters if left >> least else "")
-    for order in range(least):
-        blocks[order] = (left >> order & 1, letters if left >> order & 1 else "")
+    blocks[0] = (left, letters if left else "")
     return blocks
 
 

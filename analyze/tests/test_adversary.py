@@ -170,9 +170,12 @@ def test_new_files_are_as_private_as_the_tape(hostile: Path, small: Path) -> Non
     modes = {path: path.stat().st_mode for path in (small, *small.iterdir())}
     for path in modes:
         path.chmod(0o700 if path.is_dir() else 0o600)
-    for line in (LINES["html"], LINES["export"], LINES["replay"], LINES["archive"]):
+    archive = ["archive", "T", "-o", "OUT.archive"]
+    for line in (LINES["html"], LINES["export"], LINES["replay"], archive):
         check(hostile, run(hostile, line))
-    for path in hostile.parent.glob("out*"):
+    made = [*hostile.parent.glob("out*")]
+    assert {path.name for path in made} == {"out", "out.archive", "out.html", "out.json"}
+    for path in made:
         for one in (path, *path.rglob("*")):
             assert not stat.S_IMODE(one.stat().st_mode) & 0o077, one
 

@@ -271,7 +271,7 @@ def test_the_demo_tape_comes_with_the_package(pagetape: Run, tmp_path: Path) -> 
     assert (refused.status, "'nope' is not one of" in refused.err) == (2, True)
 
 
-def test_the_import_needs_neither_click_nor_rich() -> None:
+def test_the_import_does_not_load_rich() -> None:
     code = (
         f"import sys, pagetape; t = pagetape.open({str(DEMO)!r}); len(t.event);"
         "sys.exit('rich' in sys.modules)"

@@ -839,6 +839,17 @@ def test_kswapd_that_works_is_none(tmp_path: Path) -> None:
     assert found(write(tmp_path / "t.tape", rows), "kswapd")["kswapd"].severity == "none"
 
 
+def test_counters_that_the_kernel_keeps_by_zone_count_as_one(tmp_path: Path) -> None:
+    """/proc/vmstat up to 4.7 has pgscan_kswapd_dma32 and the like, and no event of the scan."""
+    rows = healthy()
+    kswapd(rows)
+    rows["reclaim"] = [row for row in rows["reclaim"] if "nr_scanned" not in row]
+    counted(rows, pgscan_kswapd_dma32=600, pgscan_kswapd_normal=400, pgsteal_kswapd_normal=20)
+    judged = found(write(tmp_path / "t.tape", rows), "kswapd")["kswapd"]
+    (node,) = judged.evidence["nodes"]
+    assert (node["scanned"], node["reclaimed"], node["waste_percent"]) == (1000, 20, 98)
+
+
 def test_higher_watermarks_are_no_advice_without_anything_to_reclaim(tmp_path: Path) -> None:
     rows = healthy()
     watermarks(rows)

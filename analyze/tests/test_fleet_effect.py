@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pagetape.fleet.effect import Outcome, rows, wanted
+from pagetape.fleet.effect import Outcome, of_results, rows, wanted
+from pagetape.fleet.results import Result, SweepTape
 from pagetape.replaying.sweep import Asked
 
 RUN = Asked(("p",), "auto", "auto", "auto", None)
@@ -36,6 +37,14 @@ def test_the_effect_of_a_host_is_of_all_its_tapes_together() -> None:
     assert row["effect"] == 10
     (row,) = rows([outcome("a", 1.0, unit="1/1000"), outcome("a", 9.0, unit="1/1000")])
     assert (row["effect"], row["unit"]) == (5, "1/1000")
+
+
+def test_without_members_the_effect_is_in_percent_of_the_one_run_of_the_own_rules() -> None:
+    metric = {"metric": "fallbacks", "unit": "events", "tier": "A", "model": 150}
+    metric |= {"own": dict.fromkeys(("median", "low", "high")), "difference": {"value": -60}}
+    made = {"tape": "a", "policies_effect": [], "metrics": [metric]}
+    (row,) = of_results([Result(SweepTape("1", "a", "m", "A"), RUN, 0, made)], ["fallbacks"])
+    assert (row["effect"], row["better"]) == (-40, 1)
 
 
 def test_a_host_is_of_one_class() -> None:

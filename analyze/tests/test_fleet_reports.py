@@ -110,7 +110,9 @@ def test_hosts_before_and_after_a_change_are_compared_with_themselves(
     tapes += [host(f"h{i}", 4 * 4**i, hour=12) for i in range(8)]
     root = index(tmp_path / "archive", tapes)
     asked = ("report", "fleet.regressions", root, "--change", "2026-11-01T06:00", "--json")
-    for row in rows(pagetape(*asked)):
+    found = rows(pagetape(*asked))
+    assert {row["metric"] for row in found} == {"fallbacks", "fallbacks steal"}
+    for row in found:
         assert (row["base"], row["cohort"], row["verdict"]) == ("before", "after", "worse")
         assert (row["paired"], row["hosts_base"], row["share_higher"]) == (True, 8, 100)
         assert row["p"] == 2 * 2 / 2**8

@@ -132,6 +132,7 @@ def test_there_are_never_fewer_seconds_than_wanted(tmp_path: Path) -> None:
     recorded = Recorded(tmp_path, seconds=10)
     for begin in range(0, 60, 4):
         recorded.segment(begin, begin + 4, FIRED)
+    assert len(recorded.made) == 15
     for path in recorded.made[3:]:
         assert 10 <= Tape(path).facts["flight"]["holds_s"] <= 20
 

@@ -40,14 +40,8 @@ def test_samples_take_the_place_of_a_last_snapshot(tmp_path: Path, pagetape: Run
         tape.rows(
             "sample",
             [
-                {
-                    "ts": s * 10**9,
-                    "began": s * 10**9 - 10,
-                    "at": 0,
-                    "name": "pgfree",
-                    "value": 5 + s,
-                }
-                for s in (2, 3)
+                {"ts": s, "began": s - 10, "at": 0, "name": "pgfree", "value": 5 + s // 10**9}
+                for s in (2 * 10**9, 3 * 10**9)
             ],
         )
     rows = pagetape("report", "vmstat.deltas", path, "--json").json["rows"]
@@ -93,6 +87,9 @@ def test_an_event_of_reclaim_belongs_to_its_actor(tmp_path: Path, pagetape: Run)
         ["other", 0, 1, 1, 0, 0],
     ]
     assert found[0]["efficiency"] == 0.5
+    path = write_reclaim(tmp_path / "replay.tape", rows[1:2])  # a replay has no events of scans
+    runs_only = pagetape("report", "reclaim.by_actor", path, "--json").json["rows"]
+    assert [(r["runs"], r["scanned"], r["written"]) for r in runs_only] == [(1, None, None)]
 
 
 def test_events_and_counters_agree(pagetape: Run) -> None:

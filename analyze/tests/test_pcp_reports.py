@@ -85,6 +85,18 @@ def test_traffic_is_in_percent_of_the_first_tape(tmp_path: Path) -> None:
     ]
 
 
+def test_lists_that_take_more_than_is_allocated_recycle_nothing(tmp_path: Path) -> None:
+    counts = {0: (2, 3), 1: (4, 1), 2: (1, 0)}  # by CPU: allocations, and blocks that lists took
+    events = [
+        _event(0, kind, cpu=cpu)
+        for cpu, both in counts.items()
+        for kind, nr in zip(("alloc", "alloc_zone_locked"), both, strict=True)
+        for _ in range(nr)
+    ]
+    rows = _ask("pcp.by_cpu", _tape(tmp_path / "t.tape", event=events))
+    assert [row["recycled_percent"] for row in rows] == [0, 75, None]
+
+
 def _machine_with_runs() -> list[dict[str, Any]]:
     """300 ns from page to page of a refill, 350 of a drain; tracing takes 200 at most."""
     events = [_event(1000 + 300 * i, "alloc_zone_locked", percpu_refill=True) for i in range(9)]

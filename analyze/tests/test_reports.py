@@ -443,6 +443,20 @@ def test_advice_on_extfrag_threshold(
     assert row["threshold"] == 500 and row["moments"] == 1
 
 
+def test_advice_on_refusals_is_below_the_threshold(tmp_path: Path) -> None:
+    """At two of three moments the index is 998, above it: only the refused one gives advice."""
+    areas = [
+        area(number, ts, order, free_pages if order == 0 else 0)
+        for number, ts, free_pages in ((0, 1, 2), (1, 3, 4096), (2, 4, 4096))
+        for order in range(11)
+    ]
+    events = [compact(2, "suitable", 0)]
+    tape = make(tmp_path / "t.tape", event=[alloc(1, 1)], free_area=areas, compaction=events)
+    row = next(r for r in ask("frag.threshold", tape) if r["page_order"] == 9)
+    assert (row["p50_index"], row["reclaims"], row["compacts"]) == (998, 1, 2)
+    assert row["advice"].startswith("lower than 499 lets compaction try"), row["advice"]
+
+
 @pytest.mark.parametrize(("kernel", "checks"), [("4.7.10", None), ("4.8.0", 1), ("mine", 1)])
 def test_results_of_compaction_have_their_numbers_since_4_8(
     kernel: str, checks: int | None, tmp_path: Path

@@ -82,14 +82,19 @@ def test_a_rate_comes_from_the_times_of_its_own_file(tmp_path: Path, pagetape: R
              "zone": "NORMAL", "value": at},
             {"ts": ts, "began": ts - 1000, "name": "pgfault", "value": faults} | machine,
         ]  # fmt: skip
+        # Up to 4.7 by zone.
+        for zone, share in (("dma32", 1), ("normal", 2)):
+            scanned = {"name": f"pgscan_kswapd_{zone}", "value": share * faults}
+            rows.append({"ts": ts, "began": ts - 1000} | machine | scanned)
     path = tmp_path / "t.tape"
     with Writer(path, {"clock": "mono"}) as tape:
         tape.rows("event", [{"ts": second, "cpu": 0, "pid": 1, "kind": "free", "flags": 0}])
         tape.rows("sample", sorted(rows, key=lambda row: row["ts"]))
     found = pagetape("report", "samples.rates", path, "--json").json["rows"]
-    assert [(row["at_s"], row["over_s"], row["faults"]) for row in found] == [
-        (10.0, 1.0, 500.0),
-        (12.0, 2.0, 1000.0),
+    shown = ("at_s", "over_s", "faults", "scanned_kswapd")
+    assert [tuple(row[name] for name in shown) for row in found] == [
+        (10.0, 1.0, 500.0, 1500.0),
+        (12.0, 2.0, 1000.0, 3000.0),
     ]
 
 

@@ -237,11 +237,9 @@ def test_a_shipper_without_its_own_tapes_removes_nothing_of_others(
 def test_a_shipper_follows_its_recorder_over_an_outage_until_sigterm(
     made: Path, server: s3_server.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ship, "EVERY_S", 0.1)
     code = (
         "from pagetape import cli; from pagetape.archive import ship, store\n"
-        "store._TRIES, ship._LATER_S = 1, 0.2\n"
-        "ship.Shipper.follow.__defaults__ = (0.1,)\n"
+        "store._TRIES, ship.EVERY_S, ship._LATER_S = 1, 0.1, 0.2\n"
         "cli.main()"
     )
     for name, value in server.environment.items():

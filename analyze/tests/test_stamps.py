@@ -143,13 +143,15 @@ def test_the_count_of_a_list_follows_its_events(tmp_path: Path, pagetape: Run) -
 @recording
 def test_a_stamp_stands_right_before_its_event(tmp_path: Path, pagetape: Run) -> None:
     tape = _record(pagetape, tmp_path / "t.tape", "--events", "all")
-    waiting = dict[int, dict[str, Any]]()
+    waiting, judged = dict[int, dict[str, Any]](), 0
     for stamp, row in _merged(tape):
         if stamp is not None:
             waiting[stamp["cpu"]] = stamp
         elif before := waiting.pop(row[1], None):
+            judged += 1
             assert row[3] in _OCCASION[before["kind"]], (before, row)
             assert before["pid"] == row[2] and before["ts"] <= row[0]
+    assert judged
 
 
 def _of_zoneinfo() -> dict[Key, dict[str, int]]:

@@ -149,6 +149,3 @@ static inline struct span foreign_span(const struct foreign *f)
 
 	return (struct span){data, data + f->size, false};
 }
-
-/* What was lost before `to_ts` on a ring becomes a gap, if anything was. */
-int foreign_lose_now(struct foreign *f, size_t ring, uint64_t to_ts, struct error *err);

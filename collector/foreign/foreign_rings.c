@@ -90,7 +90,8 @@ int foreign_see_comm(struct foreign *f, int64_t pid, struct words comm, struct e
 	return 0;
 }
 
-int foreign_lose_now(struct foreign *f, size_t ring, uint64_t to_ts, struct error *err)
+/* What was lost before `to_ts` on a ring becomes a gap, if anything was. */
+static int lose_now(struct foreign *f, size_t ring, uint64_t to_ts, struct error *err)
 {
 	const struct ring *r = &f->source.rings[ring];
 	struct gap gap = {r->cpu, r->read ? r->last_ts : UNKNOWN_COUNT, to_ts, f->waiting[ring]};
@@ -105,7 +106,7 @@ int foreign_lose_untimed(struct foreign *f, size_t ring, struct error *err)
 {
 	struct gap gap = {f->source.rings[ring].cpu, UNKNOWN_COUNT, UNKNOWN_COUNT,
 			  f->untimed[ring]};
-	int ret = foreign_lose_now(f, ring, UNKNOWN_COUNT, err);
+	int ret = lose_now(f, ring, UNKNOWN_COUNT, err);
 
 	return ret || !gap.events ? ret : source_lose(&f->source, gap, err);
 }
@@ -115,16 +116,14 @@ int foreign_add(struct foreign *f, int cpu, uint64_t ts, const void *record, int
 {
 	size_t number = (size_t)f->ring_of[cpu];
 	struct ring *ring = &f->source.rings[number];
+	int ret;
 
 	/* Time does not go back on a tape. */
 	ts = ts > f->last_ts ? ts : f->last_ts;
 	f->last_ts = ts;
-	if (f->waiting[number] != NOTHING_LOST) {
-		int ret = foreign_lose_now(f, number, ts, err);
-
-		if (ret)
-			return ret;
-	}
+	ret = lose_now(f, number, ts, err);
+	if (ret)
+		return ret;
 	if (!ring->read++)
 		ring->first_ts = ts;
 	ring->last_ts = ts;

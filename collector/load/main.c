@@ -225,11 +225,11 @@ static void start(struct load *load, const struct load_kind *kind)
 	}
 }
 
-static void signal_all(int number)
+static void kill_all(void)
 {
 	for (int i = 0; i < nr_children; i++)
 		if (children[i].pid)
-			kill(children[i].pid, number);
+			kill(children[i].pid, SIGKILL);
 }
 
 /* Take the processes that have ended; the number that still run. The status of a failure stays. */
@@ -276,12 +276,12 @@ static int supervise(const struct load *load, const char *name, bool tolerant)
 
 	while (reap(&failed, tolerant || stopped)) {
 		if ((ended || failed) && !stopped) {
-			signal_all(SIGKILL);
+			kill_all();
 			stopped = true;
 		}
 		if (now() > load->end + GRACE_S && !tolerant && !stopped) {
 			load->shared->cut = true;
-			signal_all(SIGKILL);
+			kill_all();
 			ended = 1; /* the kill is no failure */
 			stopped = true;
 		}
@@ -407,7 +407,7 @@ static void at_exit(void)
 {
 	if (getpid() != supervisor) /* a process of the load that failed */
 		return;
-	signal_all(SIGKILL);
+	kill_all();
 	if (pinning > 0)
 		kill(pinning, SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)

@@ -221,7 +221,7 @@ static void *run(void *arg)
 
 	r->guards |= take_rights();
 	while (!atomic_load(&r->stopping)) {
-		uint64_t period = atomic_load(&r->period), at = monotonic_ns(), wait;
+		uint64_t period = atomic_load(&r->period), at, wait;
 
 		if (period && !r->due) {
 			r->period_of_due = period;

@@ -230,7 +230,7 @@ static long cut_zone_of_page(__u32 z, __u64 *deadline)
 SEC("tp_btf/mm_page_alloc_zone_locked")
 int cut_precopied(__u64 *ctx)
 {
-	__u64 pfn = page_argument(ctx, 0), deadline;
+	__u64 pfn = pfn_argument(ctx), deadline;
 
 	touch_containing(pfn, ctx[1]);
 	touch_split(pfn, ctx[1]);

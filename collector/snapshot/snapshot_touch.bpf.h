@@ -84,13 +84,13 @@ static void touch_range(__u64 pfn, __u64 pages)
 	bpf_loop((pages + 63) >> 6, touch_word, &first, 0);
 }
 
-/* Argument `i` of a tracepoint that is the address of a struct page. */
-static __u64 page_argument(__u64 *ctx, __u32 i)
+/* The pfn of the first argument of a tracepoint, the address of a struct page. */
+static __u64 pfn_argument(__u64 *ctx)
 {
 	__u64 page = 0;
 
 	/* Through memory, because the verifier forbids arithmetic on the address itself. */
-	bpf_probe_read_kernel(&page, sizeof(page), ctx + i);
+	bpf_probe_read_kernel(&page, sizeof(page), ctx);
 	return (page - control.vmemmap) / bpf_core_type_size(struct page);
 }
 
@@ -102,7 +102,7 @@ static __u64 page_argument(__u64 *ctx, __u32 i)
 SEC("tp_btf/mm_page_free")
 int touch_freed(__u64 *ctx)
 {
-	__u64 pfn = page_argument(ctx, 0);
+	__u64 pfn = pfn_argument(ctx);
 	__u32 order = ctx[1];
 
 	touch(pfn, 0);
@@ -119,7 +119,7 @@ int touch_freed(__u64 *ctx)
 SEC("tp_btf/mm_page_pcpu_drain")
 int touch_drained(__u64 *ctx)
 {
-	touch_merged(page_argument(ctx, 0), ctx[1]);
+	touch_merged(pfn_argument(ctx), ctx[1]);
 	return 0;
 }
 
@@ -127,7 +127,7 @@ int touch_drained(__u64 *ctx)
 SEC("tp_btf/mm_page_alloc_extfrag")
 int touch_claimed(__u64 *ctx)
 {
-	__u64 pfn = page_argument(ctx, 0);
+	__u64 pfn = pfn_argument(ctx);
 	__u32 order = ctx[2], i;
 	struct claim *claim;
 

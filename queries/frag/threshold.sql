@@ -61,7 +61,8 @@ counted AS (
         count(*) FILTER (i.index BETWEEN 0 AND s.threshold) AS reclaims,
         count(*) FILTER (i.index > s.threshold) AS compacts,
         quantile_disc(i.index, 0.5) FILTER (i.index >= 0) AS p50_index,
-        max(i.index) FILTER (i.index >= 0) AS most_index
+        max(i.index) FILTER (i.index >= 0) AS most_index,
+        quantile_disc(i.index, 0.5) FILTER (i.index BETWEEN 0 AND s.threshold) AS refused_index
     FROM indexed AS i
     JOIN setting AS s USING (tape)
     GROUP BY ALL
@@ -122,7 +123,7 @@ SELECT
     * REPLACE (round(a.age_s, 3) AS age_s),
     CASE
         WHEN a.refused > 0 AND c.reclaims > 0
-            THEN printf('lower than %d lets compaction try: the threshold refused it %d times', c.p50_index, a.refused)
+            THEN printf('lower than %d lets compaction try: the threshold refused it %d times', c.refused_index, a.refused)
         WHEN a.failed > coalesce(a.succeeded, 0) AND a.failed_index > c.threshold
             THEN printf('%d or higher would reclaim instead: compaction failed %d of %d times', a.failed_index, a.failed, a.failed + a.succeeded)
         WHEN a.failed > coalesce(a.succeeded, 0)

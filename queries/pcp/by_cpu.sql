@@ -13,7 +13,7 @@
 --   refilled          BIGINT     Pages moved to the lists, as the kernel marks them (since 5.19).
 --   buddy             BIGINT     Pages taken under the zone lock for one allocation; all pages taken, before 5.19.
 --   drained           BIGINT     Pages moved back to the buddy lists.
---   recycled_percent  DOUBLE     Share of allocations that took no page from the buddy lists.
+--   recycled_percent  DOUBLE     Share of allocations that took no page from the buddy lists; 0 if the lists took more blocks than were allocated.
 WITH counted AS (
     SELECT
         cpu,
@@ -32,10 +32,8 @@ SELECT
     coalesce(sum(pages) FILTER (kind = 'alloc_zone_locked' AND refill), 0)::BIGINT AS refilled,
     coalesce(sum(pages) FILTER (kind = 'alloc_zone_locked' AND NOT refill), 0)::BIGINT AS buddy,
     coalesce(sum(pages) FILTER (kind = 'pcpu_drain'), 0)::BIGINT AS drained,
-    round(
-        100 - 100 * sum(nr) FILTER (kind = 'alloc_zone_locked') / sum(nr) FILTER (kind = 'alloc'),
-        2
-    ) AS recycled_percent
+    100 - 100 * sum(nr) FILTER (kind = 'alloc_zone_locked') / sum(nr) FILTER (kind = 'alloc') AS percent,
+    round(if(percent < 0, 0, percent), 2) AS recycled_percent
 FROM counted
 GROUP BY cpu
 ORDER BY cpu

@@ -4,7 +4,7 @@
 -- group at its limit or through memory.reclaim, `node` reclaim of vm.zone_reclaim_mode, and `other`
 -- the rest, for example MADV_PAGEOUT. A thread belongs to the begin before the event, or
 -- to the next end if the tape starts within a run. `written` counts the pages that reclaim itself
--- sent to swap or to a file, not those that the flusher threads wrote.
+-- sent to swap or to a file, not those that the flusher threads wrote. A replay has runs but no scans.
 --
 -- Events: whole
 -- Tier: -
@@ -62,18 +62,19 @@ by_actor AS (
             WHEN mark IS NULL AND next_mark.ended THEN next_mark.who
             WHEN NOT mark.ended THEN mark.who
             ELSE 'other'
-        END AS actor
+        END AS actor,
+        max(CASE WHEN kind = 'lru_shrink_inactive' THEN 0 END) OVER () AS zero
     FROM within
 )
 
 SELECT
     actor,
     count(*) FILTER (kind = 'kswapd_wake' OR (NOT kswapd AND ended)) AS runs,
-    coalesce(sum(nr_scanned) FILTER (kind = 'lru_shrink_inactive'), 0) AS scanned,
-    coalesce(sum(nr_reclaimed) FILTER (kind = 'lru_shrink_inactive'), 0) AS reclaimed,
+    coalesce(sum(nr_scanned) FILTER (kind = 'lru_shrink_inactive'), any_value(zero)) AS scanned,
+    coalesce(sum(nr_reclaimed) FILTER (kind = 'lru_shrink_inactive'), any_value(zero)) AS reclaimed,
     round(reclaimed / nullif(scanned, 0), 3) AS efficiency,
-    count(*) FILTER (kind = 'write_folio') AS written,
-    count(*) FILTER (kind = 'write_folio' AND reclaim_flags & 1 = 1) AS written_anon
+    count(*) FILTER (kind = 'write_folio') + any_value(zero) AS written,
+    count(*) FILTER (kind = 'write_folio' AND reclaim_flags & 1 = 1) + any_value(zero) AS written_anon
 FROM by_actor
 GROUP BY actor
 ORDER BY array_position(['kswapd', 'direct', 'memcg', 'node', 'other'], actor)

@@ -3,6 +3,7 @@
 -- Source: the samples of /proc/vmstat in a recording. A row covers the time since the
 -- previous sample, by the times at which that file was read. The counters also cover activity for which a cheap recording has no
 -- tracepoints. Samples go on after the last event, while the recorder reads its rings. All rates are pages per second or events per second.
+-- A counter that the kernel keeps by zone (those of kswapd and direct reclaim up to 4.7) is the sum of its zones.
 --
 -- Needs: sample.began
 -- Tier: A
@@ -35,21 +36,25 @@ moment AS (
 
 -- A counter without a row has not changed.
 change AS (
-    SELECT ts, name, value, value - lag(value) OVER (PARTITION BY name ORDER BY ts) AS nr
+    SELECT
+        ts,
+        regexp_replace(name, '_(dma|dma32|normal|high|movable|device)$', '') AS name,
+        value,
+        value - lag(value) OVER (PARTITION BY name ORDER BY ts) AS nr
     FROM point
 ),
 
 rate AS (
     SELECT
         ts,
-        coalesce(sum(nr) FILTER (name LIKE 'pgalloc\_%' ESCAPE '\'), 0) AS allocated,
+        coalesce(sum(nr) FILTER (name = 'pgalloc'), 0) AS allocated,
         coalesce(sum(nr) FILTER (name = 'pgfree'), 0) AS freed,
         coalesce(sum(nr) FILTER (name = 'pgfault'), 0) AS faults,
         coalesce(sum(nr) FILTER (name = 'pgscan_kswapd'), 0) AS scanned_kswapd,
         coalesce(sum(nr) FILTER (name = 'pgscan_direct'), 0) AS scanned_direct,
         coalesce(sum(nr) FILTER (name = 'pgsteal_kswapd'), 0) AS reclaimed_kswapd,
         coalesce(sum(nr) FILTER (name = 'pgsteal_direct'), 0) AS reclaimed_direct,
-        coalesce(sum(nr) FILTER (name LIKE 'allocstall%'), 0) AS stalls,
+        coalesce(sum(nr) FILTER (name = 'allocstall'), 0) AS stalls,
         coalesce(sum(nr) FILTER (name = 'compact_stall'), 0) AS compact_stalls,
         coalesce(sum(nr) FILTER (name = 'compact_fail'), 0) AS compact_fails,
         coalesce(sum(nr) FILTER (name = 'pgmigrate_success'), 0) AS migrated,

@@ -149,9 +149,13 @@ def foresee(batches: list[pa.RecordBatch]) -> float:
             while engine.read() is not None:
                 pass
     engine.finish()
-    totals = engine.totals
-    seconds: float = totals["loop_seconds"]
-    return int(totals["events"]) / seconds
+    return speed(engine)
+
+
+def speed(engine: Replay | Validate) -> float:
+    """Events a second of the engine's own loop."""
+    seconds: float = engine.totals["loop_seconds"]
+    return int(engine.totals["events"]) / seconds
 
 
 def machine_of(tape: Tape, events: bool) -> Replay:
@@ -182,9 +186,7 @@ def play(engine: Replay, batches: list[pa.RecordBatch]) -> float:
         while engine.read() is not None:
             pass
     engine.finish()
-    totals = engine.totals
-    seconds: float = totals["loop_seconds"]
-    return int(totals["events"]) / seconds
+    return speed(engine)
 
 
 def read(batches: list[pa.RecordBatch]) -> float:

@@ -40,7 +40,7 @@ static void free_block(struct serve *s, frame_nr head, int order, bool last)
 		block_carve(m, frame, 0);
 		zone_unmark_live(m, frame, 0);
 	}
-	block_set(m, head, order, FRAME_USED);
+	block_set_used(m, head, order);
 	zone_free_as(m, head, order, last ? &s->request.free : &plain_free);
 }
 

@@ -141,7 +141,7 @@ static bool try_capture(struct model *m, struct zone *zone, frame_nr head, int o
 		return false;
 	c->frame = head;
 	vmstat_diff_add(m, zone, -(1 << order));
-	block_set(m, head, order, FRAME_USED);
+	block_set_used(m, head, order);
 	if (m->kernel->capture == CAPTURE_TRACED && c->migratetype != migratetype)
 		events_extfrag(m->events, &m->now,
 			       &(struct extfrag){

@@ -66,7 +66,7 @@ void force_used(struct model *m, frame_nr head, int order)
 				break;
 			}
 			cut_out(m, zone, block, head, order);
-			block_set(m, head, order, FRAME_USED);
+			block_set_used(m, head, order);
 			m->frames[head].list = 0;
 			return;
 		case FRAME_PCP:
@@ -84,7 +84,7 @@ void force_used(struct model *m, frame_nr head, int order)
 			break;
 		}
 	}
-	block_set(m, head, order, FRAME_USED);
+	block_set_used(m, head, order);
 	m->frames[head].list = 0;
 }
 

@@ -371,11 +371,11 @@ static inline bool block_carve(struct model *m, frame_nr head, int order)
 	return (used && f->order == order) || block_split(m, head, order);
 }
 
-/* Make 2^order frames from `head` on one block in `state`. */
-static inline void block_set(struct model *m, frame_nr head, int order, enum frame_state state)
+/* Make 2^order frames from `head` on one used block. */
+static inline void block_set_used(struct model *m, frame_nr head, int order)
 {
 	for (uint32_t i = 1; i < 1u << order; i++)
 		m->frames[head + i].state = FRAME_TAIL;
 	m->frames[head].order = (uint8_t)order;
-	m->frames[head].state = state;
+	m->frames[head].state = FRAME_USED;
 }

@@ -236,7 +236,7 @@ static void forget_old(struct model *m, frame_nr head, int order, bool movable)
 {
 	for (uint32_t i = 0; i < 1u << order; i++)
 		pageblock_forget_old(frame_block(m, head + i), movable);
-	block_set(m, head, order, FRAME_USED);
+	block_set_used(m, head, order);
 }
 
 void zone_forget_old(struct model *m, frame_nr head, int order)

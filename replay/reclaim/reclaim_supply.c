@@ -264,6 +264,7 @@ int64_t reclaim_supply_shrink(struct reclaim_supply *supply, int node, int64_t p
 bool reclaim_supply_withholds(struct reclaim_supply *supply, uint64_t at)
 {
 	struct reclaimed *row;
+	uint32_t place;
 	int node;
 
 	while (supply->next < supply->nr && supply->rows[supply->next].at < at)
@@ -273,7 +274,8 @@ bool reclaim_supply_withholds(struct reclaim_supply *supply, uint64_t at)
 	row = &supply->rows[supply->next++];
 	if (row->kind != RECLAIMED_KIND_FREE || row->taken || row->frame == NO_FRAME)
 		return true;
-	if (place_of_row(supply, row) == NO_FRAME) {
+	place = place_of_row(supply, row);
+	if (place == NO_FRAME) {
 		/*
 		 * The model does not have the block as a whole: serve the free as recorded. A
 		 * page that compaction frees there is one that it had moved before, which lives
@@ -283,7 +285,7 @@ bool reclaim_supply_withholds(struct reclaim_supply *supply, uint64_t at)
 		row->taken = true;
 		return row->moved && !row->order;
 	}
-	detach(supply, row, place_of_row(supply, row));
+	detach(supply, row, place);
 	node = frame_zone(supply->model, row->frame)->node;
 	if (row->moved) {
 		held_add(supply, supply->moved, row);

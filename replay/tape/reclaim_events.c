@@ -141,71 +141,76 @@ static struct reclaiming end_reclaim(struct reclaim_events *a, int32_t pid)
 	return found;
 }
 
+/* A row as an event: its node, or its CPU for a tick and a direct reclaim; -1: it is none. */
+static int read_row(struct reclaim_events *a, struct model *m,
+		    const struct reclaim_columns *columns, size_t i, struct reclaim_event *event)
+{
+	uint16_t cpu = columns->cpu[i];
+	int node = row_node(m, columns, i);
+
+	*event = (struct reclaim_event){
+		.at = columns->at[i], .ts = columns->ts[i], .pid = columns->pid[i]};
+	switch (columns->kind[i]) {
+	case RECLAIM_KIND_KSWAPD_WAKE:
+		event->kind = RECLAIM_EVENT_KSWAPD_BEGIN;
+		event->class_zone = VALUE_OR(columns, zone, i, ZONE_MOVABLE);
+		if (node < 0)
+			return -1;
+		a->kswapds[node].known = true;
+		a->kswapds[node].pid = event->pid;
+		m->record->boost_acts = true;
+		return node;
+	case RECLAIM_KIND_WAKEUP_KSWAPD: /* the event fires only if the task waits */
+	case RECLAIM_KIND_KSWAPD_SLEEP:
+		event->kind = RECLAIM_EVENT_KSWAPD_END;
+		event->sleeps = columns->kind[i] == RECLAIM_KIND_KSWAPD_SLEEP;
+		m->record->boost_acts |= event->sleeps;
+		return node;
+	case RECLAIM_KIND_VMSTAT_UPDATE:
+		if (cpu >= m->nr_cpus)
+			return -1;
+		event->kind = RECLAIM_EVENT_TICK;
+		a->ticks = true;
+		return cpu;
+	case RECLAIM_KIND_DIRECT_RECLAIM_BEGIN:
+		if (cpu >= m->nr_cpus || !is_valid(columns->page_order_valid, i) ||
+		    !is_valid(columns->gfp_flags_valid, i) || columns->page_order[i] < 0 ||
+		    columns->page_order[i] > m->max_order)
+			return -1;
+		event->kind = RECLAIM_EVENT_DIRECT_BEGIN;
+		event->order = (uint8_t)columns->page_order[i];
+		event->gfp_flags = columns->gfp_flags[i];
+		begin_reclaim(a, event->pid, event->order, false);
+		a->direct_recorded = true;
+		return cpu;
+	case RECLAIM_KIND_DIRECT_RECLAIM_END:
+		event->kind = RECLAIM_EVENT_DIRECT_END;
+		event->order = end_reclaim(a, event->pid).order;
+		event->progress = VALUE_OR(columns, nr_reclaimed, i, 0);
+		return cpu;
+	default: /* any other row of a kswapd's task prolongs its pass */
+		event->kind = RECLAIM_EVENT_KSWAPD_SEEN;
+		return kswapd_node(a, m, event->pid);
+	}
+}
+
 int reclaim_events_load(struct reclaim_events *a, struct model *m,
 			const struct reclaim_columns *columns, size_t rows, uint64_t first,
 			struct error *err)
 {
-	int ret = 0;
+	for (size_t i = 0; i < rows; i++) {
+		struct reclaim_event event;
+		int where = read_row(a, m, columns, i, &event), ret;
 
-	for (size_t i = 0; i < rows && !ret; i++) {
-		struct reclaim_event reclaim_event = {
-			.at = columns->at[i], .ts = columns->ts[i], .pid = columns->pid[i]};
-		int where = row_node(m, columns, i);
-
-		switch (columns->kind[i]) {
-		case RECLAIM_KIND_KSWAPD_WAKE:
-			reclaim_event.kind = RECLAIM_EVENT_KSWAPD_BEGIN;
-			reclaim_event.class_zone = VALUE_OR(columns, zone, i, ZONE_MOVABLE);
-			if (where < 0)
-				continue;
-			a->kswapds[where].known = true;
-			a->kswapds[where].pid = columns->pid[i];
-			m->record->boost_acts = true;
-			break;
-		case RECLAIM_KIND_WAKEUP_KSWAPD: /* the event fires only if the task waits */
-		case RECLAIM_KIND_KSWAPD_SLEEP:
-			reclaim_event.kind = RECLAIM_EVENT_KSWAPD_END;
-			reclaim_event.sleeps = columns->kind[i] == RECLAIM_KIND_KSWAPD_SLEEP;
-			m->record->boost_acts |= reclaim_event.sleeps;
-			break;
-		case RECLAIM_KIND_VMSTAT_UPDATE:
-			if (columns->cpu[i] >= m->nr_cpus)
-				continue;
-			reclaim_event.kind = RECLAIM_EVENT_TICK;
-			where = columns->cpu[i];
-			a->ticks = true;
-			break;
-		case RECLAIM_KIND_DIRECT_RECLAIM_BEGIN:
-			if (columns->cpu[i] >= m->nr_cpus ||
-			    !is_valid(columns->page_order_valid, i) ||
-			    !is_valid(columns->gfp_flags_valid, i) || columns->page_order[i] < 0 ||
-			    columns->page_order[i] > m->max_order)
-				continue;
-			reclaim_event.kind = RECLAIM_EVENT_DIRECT_BEGIN;
-			where = columns->cpu[i];
-			reclaim_event.order = (uint8_t)columns->page_order[i];
-			reclaim_event.gfp_flags = columns->gfp_flags[i];
-			begin_reclaim(a, reclaim_event.pid, reclaim_event.order, false);
-			a->direct_recorded = true;
-			break;
-		case RECLAIM_KIND_DIRECT_RECLAIM_END:
-			reclaim_event.kind = RECLAIM_EVENT_DIRECT_END;
-			where = columns->cpu[i];
-			reclaim_event.order = end_reclaim(a, columns->pid[i]).order;
-			reclaim_event.progress = VALUE_OR(columns, nr_reclaimed, i, 0);
-			break;
-		default: /* any other row of a kswapd's task prolongs its pass */
-			reclaim_event.kind = RECLAIM_EVENT_KSWAPD_SEEN;
-			where = kswapd_node(a, m, columns->pid[i]);
-		}
-		if (where < 0 || reclaim_event.at < first)
+		if (where < 0 || event.at < first)
 			continue;
-		reclaim_event.where = (uint16_t)where;
-		ret = add(a, &reclaim_event, err);
-		if (!ret)
-			span_pass(a, &reclaim_event);
+		event.where = (uint16_t)where;
+		ret = add(a, &event, err);
+		if (ret)
+			return ret;
+		span_pass(a, &event);
 	}
-	return ret;
+	return 0;
 }
 
 /* Whether a zone of the node is balanced for single pages of the class of kswapd's last pass. */

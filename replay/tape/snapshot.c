@@ -89,12 +89,51 @@ static void load_pcp_of_parts(struct model *m, const struct pcp_columns *columns
 	}
 }
 
+static void load_tuning(struct zone *zone, struct pcp *pcp, const struct pcp_columns *columns,
+			size_t i)
+{
+	zone->pcp_unseen += columns->count[i];
+	pcp->batch = (int)columns->batch[i];
+	pcp->flags = VALUE_OR(columns, flags, i, PCP_FREE_HIGH_BATCH);
+	if (is_valid(columns->free_factor_valid, i))
+		pcp->free_factor = columns->free_factor[i] & 15;
+	if (is_valid(columns->free_count_valid, i))
+		pcp->free_count = (int)(columns->free_count[i] & 0xffffff);
+	if (is_valid(columns->alloc_factor_valid, i))
+		pcp->alloc_factor = columns->alloc_factor[i] & 7;
+	if (is_valid(columns->expire_valid, i))
+		pcp->expire = columns->expire[i];
+	if (is_valid(columns->vm_stat_diff_valid, i) && zone->stat_threshold)
+		vmstat_diff_load(zone, pcp, columns->vm_stat_diff[i]);
+}
+
+/*
+ * An auto-tuned high may start at any recorded value; the other kinds take only a value of their
+ * own kind.
+ */
+static int load_limits(const struct model *m, const struct kernel *recorded, struct pcp *pcp,
+		       const struct pcp_columns *columns, size_t i, struct error *err)
+{
+	if (m->kernel->pcp_tuning != PCP_AUTO && m->kernel->pcp_tuning != recorded->pcp_tuning)
+		return 0;
+	pcp->high = (int)columns->high[i];
+	if (m->kernel->pcp_tuning != PCP_AUTO || !is_valid(columns->high_min_valid, i) ||
+	    !is_valid(columns->high_max_valid, i))
+		return 0;
+	if (columns->high_min[i] > INT32_MAX / 2 || columns->high_max[i] > INT32_MAX / 2)
+		return fail(err, EINVAL, "pcp: CPU %d has high_min %u, high_max %u",
+			    columns->cpu[i], columns->high_min[i], columns->high_max[i]);
+	pcp->high_min = (int)columns->high_min[i];
+	pcp->high_max = (int)columns->high_max[i];
+	return 0;
+}
+
 int snapshot_load_pcp(struct model *m, const struct kernel *recorded,
 		      const struct pcp_columns *columns, size_t rows, struct error *err)
 {
 	for (size_t i = 0; i < rows; i++) {
 		struct zone *zone = find_zone(m, columns->node[i], columns->zone[i]);
-		struct pcp *pcp;
+		int ret;
 
 		if (columns->snapshot[i] || !zone)
 			continue;
@@ -109,38 +148,10 @@ int snapshot_load_pcp(struct model *m, const struct kernel *recorded,
 			load_pcp_of_parts(m, columns, i);
 			continue;
 		}
-		pcp = zone_pcp(m, zone, columns->cpu[i]);
-		zone->pcp_unseen += columns->count[i];
-		pcp->batch = (int)columns->batch[i];
-		pcp->flags = PCP_FREE_HIGH_BATCH;
-		if (is_valid(columns->flags_valid, i))
-			pcp->flags = columns->flags[i];
-		if (is_valid(columns->free_factor_valid, i))
-			pcp->free_factor = columns->free_factor[i] & 15;
-		if (is_valid(columns->free_count_valid, i))
-			pcp->free_count = (int)(columns->free_count[i] & 0xffffff);
-		if (is_valid(columns->alloc_factor_valid, i))
-			pcp->alloc_factor = columns->alloc_factor[i] & 7;
-		if (is_valid(columns->expire_valid, i))
-			pcp->expire = columns->expire[i];
-		if (is_valid(columns->vm_stat_diff_valid, i) && zone->stat_threshold)
-			vmstat_diff_load(zone, pcp, columns->vm_stat_diff[i]);
-		/*
-		 * An auto-tuned high may start at any recorded value; the other kinds take only a
-		 * value of their own kind.
-		 */
-		if (m->kernel->pcp_tuning != PCP_AUTO &&
-		    m->kernel->pcp_tuning != recorded->pcp_tuning)
-			continue;
-		pcp->high = (int)columns->high[i];
-		if (m->kernel->pcp_tuning != PCP_AUTO || !is_valid(columns->high_min_valid, i) ||
-		    !is_valid(columns->high_max_valid, i))
-			continue;
-		if (columns->high_min[i] > INT32_MAX / 2 || columns->high_max[i] > INT32_MAX / 2)
-			return fail(err, EINVAL, "pcp: CPU %d has high_min %u, high_max %u",
-				    columns->cpu[i], columns->high_min[i], columns->high_max[i]);
-		pcp->high_min = (int)columns->high_min[i];
-		pcp->high_max = (int)columns->high_max[i];
+		load_tuning(zone, zone_pcp(m, zone, columns->cpu[i]), columns, i);
+		ret = load_limits(m, recorded, zone_pcp(m, zone, columns->cpu[i]), columns, i, err);
+		if (ret)
+			return ret;
 	}
 	return 0;
 }
@@ -213,7 +224,7 @@ static int claim_old(struct model *m, const char *table, uint64_t pfn, int order
 		if (!take_old(m, frame + i, part))
 			return fail(err, EINVAL, "%s: pfn %llu of order %d overlaps another block",
 				    table, (unsigned long long)pfn, order);
-	block_set(m, frame, order, FRAME_USED);
+	block_set_used(m, frame, order);
 	*out = frame;
 	return 0;
 }

@@ -140,6 +140,20 @@ class Result:
         warm = self.plan["warm_ups"] == "all" and value == self.plan["before"]
         return predict.predict(self.switch, tapes, value, warm, nr, bar)
 
+    def _measured(
+        self, tapes: Mapping[str, Sequence[Path]], names: Sequence[str]
+    ) -> dict[str, Recorded]:
+        """The metrics that every tape has, in each 1000 allocations if the switch wants that."""
+        runs = {side: [predict.recorded(Tape(p), names) for p in tapes[side]] for side in _OTHER}
+        rows = {
+            name: Recorded(*([run[name] for run in runs[side]] for side in _OTHER))
+            for name in names
+            if all(name in run for those in runs.values() for run in those)
+        }
+        if self.switch.per_alloc and (load := rows.pop(_LOAD, None)):
+            rows = {_LOAD: load} | {f"{n}{_PER}": row.per_1000(load) for n, row in rows.items()}
+        return rows
+
     def compare(self, nr: int, bar: Bar, *, bounded: bool = False) -> dict[str, Any]:
         """Measure all tapes and predict each side from the other, with `nr` members per tape, or if
         `bounded` with as many as an answer in time affords.
@@ -160,23 +174,11 @@ class Result:
         if bounded:
             nr = predict.affordable(nr, [path for side in tapes for path in tapes[side]])
         names = (_LOAD, *self.switch.metrics)
-        measured = {s: [predict.recorded(Tape(p), names) for p in tapes[s]] for s in tapes}
-        rows = {
-            name: Recorded(*([run[name] for run in measured[side]] for side in _OTHER))
-            for name in names
-            if all(name in run for runs in measured.values() for run in runs)
-        }
-        if self.switch.per_alloc and (load := rows.pop(_LOAD, None)):
-            rows = {_LOAD: load} | {f"{n}{_PER}": row.per_1000(load) for n, row in rows.items()}
-        metrics = []
+        rows = self._measured(tapes, names)
         predictions = {
             side: self._predicted(tapes[side], self.plan["values"][_OTHER[side]], nr, bar)
             for side in _OTHER
         }
-        for name, found in rows.items():
-            for side in _OTHER:
-                made = predictions[side].get(name.removesuffix(_PER))
-                metrics.append(_metric(name, found, side, made, withheld))
         return {
             "ensemble": nr,
             "lengths_s": {
@@ -192,7 +194,11 @@ class Result:
             "partial": partial,
             "pairs_counted": sorted(whole) if withheld is None else [],
             "missing": [name for name in names if not {name, name + _PER} & rows.keys()],
-            "metrics": metrics,
+            "metrics": [
+                _metric(name, found, side, predictions[side].get(name.removesuffix(_PER)), withheld)
+                for name, found in rows.items()
+                for side in _OTHER
+            ],
         }
 
 

@@ -157,13 +157,13 @@ class Shipper:
                 done.lost += 1
                 self._warn(f"{path}: removed, not shipped: --keep {answer.size(self._keep)}")
 
-    def follow(self, every: float = EVERY_S) -> None:
+    def follow(self) -> None:
         """Ship each tape when it is finished, until the process ends."""
-        wait, answers = every, True
+        wait, answers = EVERY_S, True
         while True:
             try:
                 self.once()
-                wait = every
+                wait = EVERY_S
                 if not answers:
                     self._warn(f"{self._store.url}: answers again")
                 answers = True

@@ -44,13 +44,13 @@ _AT_THE_END = " at the end"  # in the names of metrics of the last state
 Metrics = dict[str, dict[str, Any]]  # rows of the report `metrics`, by name
 
 
-def metrics(tape: Tape, threads: int | None = None) -> Metrics:
-    """The rows of the report `metrics`, by name; `threads` as for Database.
+def metrics(tape: Tape) -> Metrics:
+    """The rows of the report `metrics`, by name.
 
     A fragmentation index without a value, as a request would succeed, is SUCCEEDS. If the events
     are cut off, the state at the end is that of a later moment, and left out.
     """
-    with Database([tape], threads) as db:
+    with Database([tape]) as db:
         return metrics_of(db)
 
 

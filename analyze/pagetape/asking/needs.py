@@ -145,18 +145,20 @@ def _has(tape: Tape, need: str) -> bool:
     return not known.isdisjoint(set(points) - set(tape.facts.get("skipped_events", [])))
 
 
-def lacking(q: Query, tape: Tape) -> str | None:
-    """What the tape lacks for a report without rows, with the command that makes it.
+def lacking(q: Query, tape: Tape, *, rows: bool = False) -> str | None:
+    """What the tape lacks for a report, with the command that makes it.
 
-    A report's header may list its needs: the first that the tape lacks is the answer.
-    A table of the lock model or of MIGRATE_RESERVE is needed for itself. Of the others a report
+    A report's header may list its needs: the first that the tape lacks is the answer, also to a
+    report with rows, which would count as 0 what was not recorded. Of a report without rows, a
+    table of the lock model or of MIGRATE_RESERVE is needed for itself. Of the others it
     may do without some: the tape lacks something if it has none of them.
     """
     for needs in q.needs:
         if not any(_has(tape, need) for need in needs):
             source = _NEEDED.get(needs[0]) or _SOURCES[needs[0].partition(".")[0]]
             return _needs(q, tape, source)
-    if q.needs and all(any(tape.num_rows(n) for n in of if n in TABLES) for of in q.needs):
+    all_held = all(any(tape.num_rows(n) for n in of if n in TABLES) for of in q.needs)
+    if rows or (q.needs and all_held):
         return None  # rows of each: what else the report reads is beside them
     listed = {need for needs in q.needs for need in needs}
     read = [table for table in _SOURCES if table in tables(q) - listed]

@@ -12,11 +12,7 @@ from pagetape.commands import completion, options
 
 @click.command("archive")
 @click.argument(
-    "given",
-    metavar="T.tape... URL",
-    nargs=-1,
-    required=True,
-    shell_complete=completion.tapes,
+    "given", metavar="T.tape... URL", nargs=-1, required=True, shell_complete=completion.tapes
 )
 @click.option(
     "-o",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -151,8 +152,8 @@ def _made(
     proc: proc_copies.Copies | None,
     kernel: str | None,
     private: str | None,
+    interval: float | None,
     replace: bool,
-    interval: float | None = None,
 ) -> None:
     """Make the tape `out` from a trace.dat, from an unfinished tape, or from /proc over time."""
     from pagetape.recording import proc_tape, recovery
@@ -268,6 +269,7 @@ def command(
     if _is_own(dat) and (directory or kernel):
         raise click.UsageError(f"{dat} is a tape; --proc and --kernel-release are for FILE")
     proc = proc_copies.saved(directory) if directory else None
+    make = partial(_made, dat, proc=proc, kernel=kernel, interval=interval)
     if is_tape(dat) and Found.of(dat) is None and Tape(dat).complete:
         if private is None and events is None:
             raise click.UsageError(
@@ -275,20 +277,12 @@ def command(
             )
         copy(dat, out, private=private, events=events, replace=force)
     elif events is None:
-        _made(
-            dat,
-            out,
-            proc=proc,
-            kernel=kernel,
-            private=private,
-            replace=force,
-            interval=interval,
-        )
+        make(out, private=private, replace=force)
     else:
         output.check_free(out, replace=force, inputs=[dat])
         with temporary.temporary(out.parent, f".{out.name}.") as room:
             whole = room / "whole.tape"
-            _made(dat, whole, proc=proc, kernel=kernel, private=None, replace=False)
+            make(whole, private=None, replace=False)
             copy(whole, out, private=private, events=events, replace=force)
     tape = Tape(out)
     info = summary(tape)

@@ -74,9 +74,7 @@ class _Asked(NamedTuple):
             why = str(e).splitlines()[0]
             words = f"--where '{self.wanted.where}': {why} (columns: {columns})"
             raise click.UsageError(words) from e
-        note = _why_empty(self.q, tapes, part) if not found.rows else ""
-        if _one_node(self.q, tapes):
-            note = "this machine has one node: there is nothing to compare"
+        note = _limit(self.q, tapes, part, rows=bool(found.rows))
         return _Found(found, [*part.said, *filter(None, [note])], tables)
 
     def of_each(self, tapes: Sequence[Tape]) -> _Found:
@@ -240,20 +238,17 @@ def _write_arrow(tables: Sequence[pa.Table], form: _Form, inputs: Sequence[Path]
             writer.write_table(table.cast(tables[0].schema))
 
 
-def _one_node(q: query.Query, tapes: Sequence[Tape]) -> bool:
-    return q.nodes and all(len(tape.facts.get("nodes") or []) < 2 for tape in tapes)
-
-
-def _why_empty(q: query.Query, tapes: Sequence[Tape], part: filters.Part) -> str:
-    """Why a report has no rows; ClickException if a tape is of the wrong kind for it."""
+def _limit(q: query.Query, tapes: Sequence[Tape], part: filters.Part, *, rows: bool) -> str:
+    """Why a report has no rows, or too few; ClickException if a tape is of the wrong kind."""
     from pagetape.asking import needs
 
-    if not _one_node(q, tapes):
-        for tape in tapes:
-            if lack := needs.lacking(q, tape):
-                raise click.ClickException(lack)
+    if q.nodes and all(len(tape.facts.get("nodes") or []) < 2 for tape in tapes):
+        return "this machine has one node: there is nothing to compare"
+    for tape in [] if rows and q.several else tapes:
+        if lack := needs.lacking(q, tape, rows=rows):
+            raise click.ClickException(lack)
     where = "in this part of the tape" if part.said else "on this tape"
-    return f"no rows: nothing of the kind is {where}"
+    return "" if rows else f"no rows: nothing of the kind is {where}"
 
 
 def _of_each(tapes: Sequence[Tape], lines: Callable[[Tape], list[str]]) -> list[str]:

@@ -78,10 +78,10 @@ def _losers(found: dict[str, Any]) -> str:
 
 
 def _compaction(case: Case) -> str:
-    tried = case.counters.get("compact_fail", 0) + case.counters.get("compact_success", 0)
+    failed = case.counters.get("compact_fail", 0)
+    tried = failed + case.counters.get("compact_success", 0)
     if not tried:
         return ""
-    failed = case.counters["compact_fail"]
     return f" Direct compaction failed {failed:,} of {tried:,} times."
 
 

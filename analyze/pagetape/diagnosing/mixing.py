@@ -20,11 +20,11 @@ _ALLOCATOR = re.compile(
 )
 
 
-def callers(folded: str, most: int = 3) -> str:
-    """The innermost functions of a folded stack outside of the allocator, innermost first."""
+def callers(folded: str) -> str:
+    """The innermost three functions of a folded stack outside of the allocator, innermost first."""
     frames = [frame.split(" [")[0] for frame in reversed(folded.split(";"))]
     outside = [f for f in frames if not _ALLOCATOR.match(f)]
-    return " < ".join((outside or frames)[:most])
+    return " < ".join((outside or frames)[:3])
 
 
 def _sources(row: dict[str, Any]) -> str:

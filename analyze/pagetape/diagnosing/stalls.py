@@ -55,7 +55,7 @@ def _cause(case: Case, row: dict[str, Any]) -> tuple[str, list[str]]:
 
 
 def examine(case: Case) -> Finding:
-    stalled = sum(nr for name, nr in case.counters.items() if name.startswith("allocstall"))
+    stalled = case.counters.get("allocstall", 0)
     if not case.has("reclaim", "direct_reclaim_begin"):
         why = case.missing("reclaim", "direct_reclaim_begin")
         if case.run is None and case.counters:

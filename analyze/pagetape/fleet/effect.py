@@ -66,7 +66,7 @@ class Outcome(NamedTuple):
     tape: str
     unit: str
     tier: str
-    own: float | None  # median of the own rules
+    own: float | None  # median of the own rules, or of their one run
     difference: float | None  # from them; None without a verdict
     shown: bool | None  # None: of one run, without an interval
     chose: bool  # the policy had a choice
@@ -78,7 +78,7 @@ def _outcomes(result: Result) -> Iterator[Outcome]:
     effects = [e for e in made["policies_effect"] if e["policy"] != "mainline"]
     chose = not effects or any(effect["choices"] for effect in effects)
     for m in made["metrics"]:
-        difference = m["difference"] or {}
+        difference, own = m["difference"] or {}, (m["own"] or {}).get("median")
         yield Outcome(
             result.run,
             m["metric"],
@@ -87,7 +87,7 @@ def _outcomes(result: Result) -> Iterator[Outcome]:
             made["tape"],
             m["unit"],
             m["tier"],
-            (m["own"] or {}).get("median", m["model"]),
+            m["model"] if own is None else own,
             difference.get("value"),
             difference.get("shown"),
             chose,

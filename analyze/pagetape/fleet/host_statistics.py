@@ -36,14 +36,14 @@ class Middle:
     high: float | None
 
 
-def median_interval(values: Sequence[float], share: float = SHARE) -> Middle | None:
+def median_interval(values: Sequence[float]) -> Middle | None:
     """The median of the hosts' values, and the narrowest pair of order statistics that holds the
-    fleet's median in at least `share` of all samples; None without values."""
+    fleet's median in at least SHARE of all samples; None without values."""
     if not values:
         return None
     ordered, nr = sorted(values), len(values)
     # The k lowest values are all below the fleet's median with the chance of k or more of nr coins.
-    tail, k, chance = (1 - share) / 2, 0, 0.5**nr if nr < 1000 else 0.0
+    tail, k, chance = (1 - SHARE) / 2, 0, 0.5**nr if nr < 1000 else 0.0
     if nr < 1000:
         below = chance
         while below <= tail:
@@ -63,7 +63,7 @@ def _resampled(ordered: Sequence[float], random: Random) -> float:
 
 
 def ratio_interval(
-    base: Sequence[float], other: Sequence[float], offset: float, share: float = SHARE
+    base: Sequence[float], other: Sequence[float], offset: float
 ) -> tuple[float, float, float]:
     """The ratio of the medians of two cohorts and its interval, hosts resampled in each cohort.
 
@@ -76,7 +76,7 @@ def ratio_interval(
         )
         for _ in range(_DRAWS)
     )
-    first = int((1 - share) / 2 * _DRAWS)
+    first = int((1 - SHARE) / 2 * _DRAWS)
     found = (median(other) + offset) / (median(base) + offset)
     return found, math.exp(drawn[first]), math.exp(drawn[-1 - first])
 

@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pagetape import answer, libraries
-from pagetape.recording import eventsets
+from pagetape.recording import eventsets, memory
 from pagetape.recording.exact import Exact, ExactSnapshots
 from pagetape.schemas import TABLES, VERSION
 
@@ -270,8 +270,8 @@ def _lock_events(instance: Path) -> Iterator[Check]:
 def _memory_of(cpus: int) -> Iterator[Check]:
     from pagetape._collector import default_ring_kb
 
-    rings, memory = default_ring_kb() * 1024 * cpus, _memory()
-    share = f"{answer.size(rings)} of {answer.size(memory)}, {default_ring_kb():,} kB for each CPU"
+    rings, whole = default_ring_kb() * 1024 * cpus, memory.machine()
+    share = f"{answer.size(rings)} of {answer.size(whole)}, {default_ring_kb():,} kB for each CPU"
     yield Check("ring memory", None, share)
     yield _recorder(cpus)
 
@@ -289,10 +289,6 @@ def _recorder(cpus: int) -> Check:
         return Check("recorder", None, found)
     behind = f"a page-fault storm on more than {_DECODER_CPUS} CPUs is too much for one decoder"
     return Check("recorder", None, found, f"{behind}: record it with --defer or --events cheap")
-
-
-def _memory() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
 
 
 def _clock(instance: Path) -> Check:
@@ -380,6 +376,10 @@ def _file(name: str, path: str, lack: str, remedy: str) -> Iterator[Check]:
         yield Check(name, False, f"{path} cannot be read: {lack}", remedy)
 
 
+def _needed_for_exact(name: str, path: str, option: str) -> Iterator[Check]:
+    return _file(name, path, "no exact snapshot", f"a kernel with {option}")
+
+
 def _kallsyms() -> Iterator[Check]:
     """Kernel symbols; the exact snapshot needs none of them."""
     found = re.findall(
@@ -440,20 +440,8 @@ _CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
     _tracing,
     _tracers,
     _exact_snapshot,
-    partial(
-        _file,
-        "BTF",
-        "/sys/kernel/btf/vmlinux",
-        "no exact snapshot",
-        "a kernel with CONFIG_DEBUG_INFO_BTF",
-    ),
-    partial(
-        _file,
-        "vmcoreinfo",
-        "/sys/kernel/vmcoreinfo",
-        "no exact snapshot",
-        "a kernel with CONFIG_VMCORE_INFO",
-    ),
+    partial(_needed_for_exact, "BTF", "/sys/kernel/btf/vmlinux", "CONFIG_DEBUG_INFO_BTF"),
+    partial(_needed_for_exact, "vmcoreinfo", "/sys/kernel/vmcoreinfo", "CONFIG_VMCORE_INFO"),
     partial(
         _file,
         "kpageflags",

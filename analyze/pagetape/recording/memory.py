@@ -46,7 +46,8 @@ _LEAST_RING = _MIB
 _LIBRARIES = 56 * _MIB
 
 
-def _machine() -> int:
+def machine() -> int:
+    """Bytes of the memory of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
@@ -97,7 +98,7 @@ class Demand:
     rare: bool = False  # the events of the cheap set
     held: int = 0  # most bytes of a flight recorder
     ring_kb: int = 0  # of each CPU, as the user wants; 0: by the machine
-    machine: int = field(default_factory=_machine)  # bytes of its memory
+    machine: int = field(default_factory=machine)  # bytes of its memory
     free_blocks: int = field(default_factory=_free_blocks)
 
 

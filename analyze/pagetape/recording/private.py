@@ -35,7 +35,6 @@ from pagetape.recording import capture
 from pagetape.recording.capture import Row
 from pagetape.schemas import TABLES
 
-MODES = ("hash", "drop")
 FACT = "private"  # key among the facts of a private tape
 
 _ALIGN = 1 << 18  # pages

@@ -31,11 +31,7 @@ from pagetape.recording import capture, latency, printed
 from pagetape.recording.capture import Snapshot, read_flags
 from pagetape.recording.disturbance import LOOK_S, Disturbances
 from pagetape.recording.eventsets import Contents, Plan
-from pagetape.recording.exact import (
-    NO_FLAGS,
-    Exact,
-    ExactSnapshots,
-)
+from pagetape.recording.exact import NO_FLAGS, Exact, ExactSnapshots
 from pagetape.recording.sampling import Placed, Sampling
 from pagetape.recording.stacks import Frames
 from pagetape.recording.status import SILENT, Look, Status
@@ -480,20 +476,10 @@ class Session:
                 stack.push(lambda _kind, error, _trace: recorder.close(_how(error)))
                 for one in self._contents.stacks:
                     recorder.add_stacks(one.event, one.filter(recorder.facts["gfp_bits"]))
-                facts: dict[str, Any] = {
-                    "events": list(self._contents.events),
-                    "event_set": self._contents.event_set,
-                }
-                if self._contents.stacks:
-                    facts["stacks"] = [one.spec for one in self._contents.stacks]
-                facts |= self.sampling.facts
-                facts |= how.facts
-                if self.spooling.defer:
-                    facts["deferred"] = True
                 if prepare is not None:
                     prepare()
                     self.sampling.rebase()
-                start = snapshots.first(recorder, facts, spool, self._started)
+                start = snapshots.first(recorder, self._facts(how), spool, self._started)
                 self.status.started(start.how, start.why)
                 if how.note and how.note != printed.NO_STAMPS.format(start.why):  # just said
                     self.status.warn(how.note)
@@ -516,6 +502,18 @@ class Session:
                 pump.finish(end)
             self.ended = self.disturbances.ended or recorder.ended
         return status
+
+    def _facts(self, how: Plan) -> dict[str, Any]:
+        """The facts of a tape about its recording."""
+        stacks = [one.spec for one in self._contents.stacks]
+        return {
+            "events": list(self._contents.events),
+            "event_set": self._contents.event_set,
+            **({"stacks": stacks} if stacks else {}),
+            **self.sampling.facts,
+            **how.facts,
+            **({"deferred": True} if self.spooling.defer else {}),
+        }
 
     def _check(self, end: Boundary) -> None:
         """Notice a snapshot that is not as required; the recording goes on."""

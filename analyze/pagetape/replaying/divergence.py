@@ -244,7 +244,7 @@ def explain(source: Source, run: Run) -> dict[str, Any] | None:
         *("the kernel after it:", *kernel["after"]),
         *("the model after it:", *model["after"]),
         "kernel and model were the same",
-        *(f"  {part}: " + (f"until row {row}" if row else "never") for part, row in same.items()),
+        *(f"  {part}: {'never' if at is None else f'until row {at}'}" for part, at in same.items()),
         *("there:", *parting.there),
         *(f"what differs before row {parting.after}:", *parting.unlike),
     ]

@@ -13,14 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from pagetape import _replay
-from pagetape.replaying import (
-    hindsight,
-    kernels,
-    preference,
-    replay_span,
-    run_ahead,
-    validate_run,
-)
+from pagetape.replaying import hindsight, kernels, preference, replay_span, run_ahead, validate_run
 from pagetape.replaying.engine_run import Progress, naming, silent, start_tables
 from pagetape.replaying.recorded_counts import SCHEMAS as COUNTED
 from pagetape.replaying.run_ahead import by_row

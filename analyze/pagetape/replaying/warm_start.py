@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pagetape.replaying.engine_run import Progress, silent
+from pagetape.replaying.engine_run import silent
 from pagetape.replaying.playback import Playback, Run, Source, in_memory
 from pagetape.schemas import TABLES
 
@@ -125,7 +125,7 @@ def _pages(about: dict[str, Any], pfns: list[pa.Array]) -> pa.Table:
     return rows.set_column(place, rows.schema.field(place), pages)
 
 
-def warmed(source: Source, run: Run, progress: Progress = silent) -> Source:
+def warmed(source: Source, run: Run) -> Source:
     """The tape as a source whose per-CPU lists are tuned as a warm-up, the same requests under the
     rules of `run`, leaves them.
 
@@ -133,7 +133,7 @@ def warmed(source: Source, run: Run, progress: Progress = silent) -> Source:
     """
     warm = in_memory(source, run)
     with Playback(source, run, warm, counted=True) as playback:
-        playback.play(progress)
+        playback.play(silent)
     rows = warm.table("pcp")
     end = rows.filter(pc.equal(rows["snapshot"], pc.max(rows["snapshot"])))
     start = {name: source.at_start(name) for name in ("pcp", "pcp_page", "free_block")}

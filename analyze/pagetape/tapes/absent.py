@@ -133,7 +133,7 @@ def _orders(tape: Tape) -> list[str]:
     lowest: int | None = None
     nr = 0
     wanted = pa.array(["alloc", *_FREES])
-    for batch in tape.batches("event"):
+    for batch in tape.batches("event", ("kind", "page_order")):
         those = batch.filter(pc.is_in(batch["kind"].cast(pa.utf8()), value_set=wanted))
         orders = those["page_order"].drop_null()
         if not len(orders):
