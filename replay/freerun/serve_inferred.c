@@ -272,6 +272,8 @@ static void learn_dirty(struct model *m, const struct zone *zone, bool dirty)
 /* An alloc that happened before its event. */
 static void alloc_early(struct serve *s, const struct inferred *u, const struct waiting *e)
 {
+	bool locked = s->request.free.pcp_locked; /* of the free that comes next */
+
 	/*
 	 * A fault that asks for a huge page runs at its event: its outcome depends on it. So does a
 	 * request that becomes another one.
@@ -282,7 +284,7 @@ static void alloc_early(struct serve *s, const struct inferred *u, const struct 
 	s->early[s->nr_early++] = u->event_row;
 	s->request.free.pcp_locked = u->kind == INFERRED_KIND_DIRECT_ALLOC;
 	serve_alloc(s, e, false);
-	s->request.free.pcp_locked = false;
+	s->request.free.pcp_locked = locked;
 }
 
 /* An alloc without an event: alloc_pages_bulk takes entries and leaves the PCP's tuning alone. */

@@ -59,11 +59,11 @@ static void count_decided(struct policy *self, const struct model *m, const stru
 		effect_decided(effect, fallbacks, EFFECT_UNKNOWN, "decided %llu fallback%s",
 			       (unsigned long long)fallbacks, plural(fallbacks));
 	else
-		effect_decided(
-			effect, fallbacks + frees, EFFECT_UNKNOWN,
-			"decided %llu fallback%s, and how %llu block%s went back to the zone",
-			(unsigned long long)fallbacks, plural(fallbacks), (unsigned long long)frees,
-			plural(frees));
+		effect_decided(effect, fallbacks + frees, EFFECT_UNKNOWN,
+			       "decided %llu fallback%s, and how %llu pages and blocks went back "
+			       "to the zone",
+			       (unsigned long long)fallbacks, plural(fallbacks),
+			       (unsigned long long)frees);
 }
 
 static const struct policy_param params[] = {

@@ -142,7 +142,7 @@ struct comparison {
 	struct pieces pieces;   /* of the model */
 	struct pieces recorded; /* the same, for a drain without end */
 	int drained;            /* pages, recorded */
-	int over;               /* largest excess, because entries are drained whole */
+	int over;               /* of its pieces that ended, because entries are drained whole */
 	frame_nr guess; /* the next page, if the last one came from a refill without events */
 };
 
@@ -273,13 +273,13 @@ static void count_page(struct comparison *c, struct drained *found, int order)
 
 	found->above = recorded->before + c->drained - recorded->begin;
 	c->drained += 1 << order;
-	c->over += (1 << order) - 1;
 	found->most = recorded->before + min_int(c->drained - recorded->begin, recorded->size);
 	if (c->drained - recorded->begin >= recorded->size)
 		next_piece(recorded, INT_MAX, c->due->piece, c->drained);
 	while (!found->due && c->drained - model->begin >= model->size) {
 		if (model->before + model->size >= c->due->pages)
 			found->due = c->drained;
+		c->over += c->drained - model->begin - model->size;
 		next_piece(model, c->due->pages, c->due->piece, c->drained);
 	}
 	found->rest = !found->due && c->drained == model->begin ? c->due->pages - model->before : 0;

@@ -233,7 +233,7 @@ int follow_decay(struct validate *v, struct pcp *pcp, const struct stamp *s, uin
 	follow_count(v, pcp, s->count);
 	recorded = lowered = recorded_pcp(pcp, s);
 	pcp_decay(v->m, &lowered);
-	if (lowered.high != s->high)
+	if (lowered.high != s->high && at > 1)
 		emit_tuning(v, pcp,
 			    (struct inferred){.at = at - 1,
 					      .fields = FIELD_HIGH,
