@@ -218,6 +218,8 @@ def test_sql_keeps_booleans_and_enums(golden: Path, pagetape: Run) -> None:
         "sql", golden, "SELECT kind, change_ownership FROM event WHERE change_ownership", "--json"
     )
     assert found.json["rows"][0] == {"kind": "alloc_extfrag", "change_ownership": True}
+    zoned = pagetape("sql", golden, "SELECT make_timestamptz(0) AS t, 1 AS t", "--csv")
+    assert zoned.out.startswith("t,t\n1970-01-01")
 
 
 def test_schema_documents_every_column(pagetape: Run) -> None:
@@ -417,8 +419,8 @@ def test_the_end_of_the_process_is_not_the_end_of_the_interpreter() -> None:
         "class Left:\n"
         "    def __del__(self): print('the interpreter ended')\n"
         "sys.left = Left(); atexit.register(print, 'at the exit')\n"
-        "cli.run = lambda **_: 3\n"
+        "cli.pagetape.main = lambda *_, **__: cli._end(cli.signal.SIGTERM, None)\n"
         "cli.main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (3, "at the exit\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (143, "at the exit\n", "")
