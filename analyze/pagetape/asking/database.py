@@ -50,6 +50,7 @@ from pagetape.schemas.memory_tape import MemoryTape
 from pagetape.schemas.tape import Tape, TapeError
 
 _T = TypeVar("_T")
+_ZONED = "WITH TIME ZONE"
 
 # Only the tapes, and the directory for spilled rows, which DuckDB allows itself.
 _LOCKED = """
@@ -451,7 +452,11 @@ class Database:
             relation = self._statement(sql, parameters)
             if relation is None:
                 return Answer([], [], [])
-            return Answer(relation.columns, [str(t) for t in relation.types], relation.fetchall())
+            names, types = relation.columns, [str(t) for t in relation.types]
+            if any(_ZONED in one for one in types):  # values need pytz, texts do not
+                texts = ("::VARCHAR" if _ZONED in one else "" for one in types)
+                relation = relation.project(", ".join(f"#{n}{t}" for n, t in enumerate(texts, 1)))
+            return Answer(names, types, relation.fetchall())
 
     def _statement(self, sql: str, parameters: Mapping[str, Any] | None) -> duckdb.DuckDBPyRelation:
         """A statement of a user. One that lists views needs all of them, which takes 0.2 s; so does
