@@ -146,5 +146,5 @@ def test_what_a_zone_tape_cannot_answer_is_one_line(zone: dict[str, Path], paget
     for said in (played.err, pagetape("validate", tape).err):
         (line,) = said.splitlines()
         assert "no events of what the per-CPU lists serve" in line
-    asked = pagetape("report", "alloc.by_order", tape)
+    asked = pagetape("report", "pcp.by_cpu", tape)
     assert "event set zone: no events of what the per-CPU lists serve" in asked.out

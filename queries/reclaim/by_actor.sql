@@ -7,6 +7,7 @@
 -- sent to swap or to a file, not those that the flusher threads wrote.
 --
 -- Events: whole
+-- Needs: reclaim.lru_shrink_inactive or reclaim or compaction
 -- Tier: -
 --
 -- Columns:

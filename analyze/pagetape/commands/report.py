@@ -53,10 +53,15 @@ class _Asked(NamedTuple):
         """The answer about one tape, or of a report that compares tapes."""
         import duckdb
 
-        from pagetape.asking import filters
+        from pagetape.asking import filters, needs
         from pagetape.asking.keeping_database import KeepingDatabase
+        from pagetape.tapes import absent
 
         tables = []
+        lacks = [*filter(None, (needs.unmet(self.q, tape) for tape in tapes))]
+        of_ours = not any(map(absent.is_foreign, tapes))  # nobody knows what an import left out
+        if of_ours and len(lacks) == len(tapes) and not _one_node(self.q, tapes):
+            raise click.ClickException(lacks[0])
         try:
             part = filters.part(self.q, tapes, self.values, self.wanted)
             how: dict[str, Any] = {"span": part.span, "only": part.only}
@@ -77,7 +82,7 @@ class _Asked(NamedTuple):
         note = _why_empty(self.q, tapes, part) if not found.rows else ""
         if _one_node(self.q, tapes):
             note = "this machine has one node: there is nothing to compare"
-        return _Found(found, [*part.said, *filter(None, [note])], tables)
+        return _Found(found, [*part.said, *filter(None, [*lacks, note])], tables)
 
     def of_each(self, tapes: Sequence[Tape]) -> _Found:
         """The answers about several tapes, with a column that names the tape of a row. Tapes of
@@ -132,7 +137,7 @@ def _run(asked: _Asked, paths: Sequence[Path], form: _Form, about: dict[str, Any
         _write_arrow(found.tables, form, [*paths])
     said, lines = [*found.said], about.pop("lines", [])
     shown = _limited(found.answer, asked.wanted.limit, said)
-    empty = _of_each(tapes, partial(needs.empty, q)) if shown.rows else []
+    empty = _of_each(tapes, partial(needs.empty, q))
     replay = q.replay if any("replay" in tape.facts for tape in tapes) else ""
     beside = origin.lines(tapes, labels(tapes)) if q.several else []
     said += [*empty, *filter(None, [replay]), *beside, *lines]
