@@ -330,6 +330,15 @@ def test_a_tape_with_a_byte_turned_never_ends_in_a_traceback(
         assert said.err.count("\n") == said.status
 
 
+def test_a_name_that_is_no_utf_8(golden: Path, tmp_path: Path, pagetape: Run) -> None:
+    named = tmp_path / os.fsdecode(b"a\xff.tape")
+    named.symlink_to(golden)
+    found = pagetape("sql", named, "SELECT tape FROM machine", "--json").json["rows"]
+    assert found == [{"tape": "a\\xff"}]
+    assert pagetape("replay", named, "-o", tmp_path / "run.tape", "--ensemble", 0).status == 0
+    assert pagetape("validate", named, "-o", tmp_path / "found.tape").status == 0
+
+
 def test_sql_that_is_not_sql(golden: Path, pagetape: Run) -> None:
     said_one_line(pagetape("sql", golden, "SELECT nosuch FROM event"))
     said_one_line(pagetape("sql", golden, "SELEC 1"))

@@ -48,6 +48,7 @@ from pagetape.schemas import TABLES, Column, Table
 from pagetape.schemas._grouped import keep_freed_memory
 from pagetape.schemas.memory_tape import MemoryTape
 from pagetape.schemas.tape import Tape, TapeError
+from pagetape.tapes import origin
 
 _T = TypeVar("_T")
 _ZONED = "WITH TIME ZONE"
@@ -82,10 +83,9 @@ def names_of(paths: Sequence[Path]) -> list[str]:
             raise TapeError(errno.EINVAL, f"{path}: is named twice")
     _check_places(paths)
     short = [path.name.removesuffix(".tape") for path in paths]
-    return [
-        name if short.count(name) == 1 else str(path)
-        for name, path in zip(short, paths, strict=True)
-    ]
+    named = zip(short, map(str, paths), strict=True)
+    found = [name if short.count(name) == 1 else path for name, path in named]
+    return [origin.as_text(name) for name in found]
 
 
 def _check_places(paths: Sequence[Path]) -> None:
