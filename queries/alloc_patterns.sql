@@ -16,6 +16,7 @@
 --
 -- Tapes: several
 -- Events: whole
+-- Needs: event.alloc, event.free
 -- Tier: A
 --
 -- Parameters:

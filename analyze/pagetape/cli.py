@@ -155,6 +155,8 @@ def run(args: Sequence[str] | None = None, *, of_process: bool = False) -> int:
         return 1
     except (click.Abort, KeyboardInterrupt):
         return 130
+    except SystemExit as e:  # _end(): the interpreter's own end would meet Arrow's threads
+        return e.code if isinstance(e.code, int) else 1
     except BrokenPipeError:
         return _reader_gone()
     except OSError as e:

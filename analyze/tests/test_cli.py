@@ -218,6 +218,8 @@ def test_sql_keeps_booleans_and_enums(golden: Path, pagetape: Run) -> None:
         "sql", golden, "SELECT kind, change_ownership FROM event WHERE change_ownership", "--json"
     )
     assert found.json["rows"][0] == {"kind": "alloc_extfrag", "change_ownership": True}
+    zoned = pagetape("sql", golden, "SELECT make_timestamptz(0) AS t, 1 AS t", "--csv")
+    assert zoned.out.startswith("t,t\n1970-01-01")
 
 
 def test_schema_documents_every_column(pagetape: Run) -> None:
@@ -328,6 +330,15 @@ def test_a_tape_with_a_byte_turned_never_ends_in_a_traceback(
         assert said.err.count("\n") == said.status
 
 
+def test_a_name_that_is_no_utf_8(golden: Path, tmp_path: Path, pagetape: Run) -> None:
+    named = tmp_path / os.fsdecode(b"a\xff.tape")
+    named.symlink_to(golden)
+    found = pagetape("sql", named, "SELECT tape FROM machine", "--json").json["rows"]
+    assert found == [{"tape": "a\\xff"}]
+    assert pagetape("replay", named, "-o", tmp_path / "run.tape", "--ensemble", 0).status == 0
+    assert pagetape("validate", named, "-o", tmp_path / "found.tape").status == 0
+
+
 def test_sql_that_is_not_sql(golden: Path, pagetape: Run) -> None:
     said_one_line(pagetape("sql", golden, "SELECT nosuch FROM event"))
     said_one_line(pagetape("sql", golden, "SELEC 1"))
@@ -417,8 +428,8 @@ def test_the_end_of_the_process_is_not_the_end_of_the_interpreter() -> None:
         "class Left:\n"
         "    def __del__(self): print('the interpreter ended')\n"
         "sys.left = Left(); atexit.register(print, 'at the exit')\n"
-        "cli.run = lambda **_: 3\n"
+        "cli.pagetape.main = lambda *_, **__: cli._end(cli.signal.SIGTERM, None)\n"
         "cli.main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (3, "at the exit\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (143, "at the exit\n", "")

@@ -256,15 +256,8 @@ def test_no_fallbacks_are_zeros_and_no_record_of_them_has_no_rows(
     for recorded in (True, False):
         with Writer(tmp_path / f"{recorded}.tape", Tape(golden).facts) as tape:
             tape.rows("event", [event | {"ts": ms * 1_000_000, "pfn": 9 + ms} for ms in (1, 2500)])
-            names = ["mm_page_alloc", *(["mm_page_alloc_extfrag"] if recorded else [])]
-            counts = [2, 0]
-            tape.rows(
-                "tracepoint",
-                [
-                    point | {"name": one, "events": nr}
-                    for one, nr in zip(names, counts, strict=False)
-                ],
-            )
+            points = [("mm_page_alloc", 2), ("mm_page_alloc_extfrag", 0)][: 1 + recorded]
+            tape.rows("tracepoint", [point | {"name": one, "events": nr} for one, nr in points])
     rows = pagetape("report", name, tmp_path / "True.tape", "--json").json["rows"]
     assert [row["at_s"] for row in rows] == [0, 1, 2]
     assert all(row["below_pageblock"] == 0 == row["claim"] for row in rows)

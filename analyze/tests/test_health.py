@@ -67,3 +67,4 @@ def test_up_to_a_twentieth_of_orphans_is_no_warning(tmp_path: Path, pagetape: Ru
     found = _health(tmp_path / "t.tape", pagetape, [*known, ("free", OTHER, 0)])
     whole = found["orphan frees, all classes"]
     assert (whole["nr"], whole["share"], whole["warning"]) == (1, 0.05, None)
+    assert found["lost events"]["nr"] == 0

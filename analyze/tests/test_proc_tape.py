@@ -99,7 +99,7 @@ def test_a_report_of_events_says_what_it_needs(tape: Path) -> None:
 def test_without_events_nothing_is_replayed(tape: Path, command: str) -> None:
     found = CliRunner().invoke(pagetape, [command, str(tape)])
     assert isinstance(found.exception, TapeError)
-    assert "has no events; needs page events: pagetape record" in str(found.exception)
+    assert "has no events of the free lists; needs page events: " in str(found.exception)
 
 
 def test_diagnose_page_and_comparison(tape: Path, tmp_path: Path) -> None:

@@ -73,6 +73,8 @@ LACKS = {
     "thp.over_time": "events of every allocation",
     "thp.failures": "events of every allocation",
     "alloc.failures": "events of every allocation",
+    "alloc.by_order": "events of every allocation",
+    "reclaim.causes": "events of every free",
     "alloc.usable": "a snapshot of the zones",
     "reclaim.min_free": "a snapshot of the zones",
     "frag.threshold": "the free lists of a snapshot",
@@ -92,6 +94,16 @@ def test_an_empty_report_says_why(name: str, tmp_path: Path, pagetape: Run) -> N
         assert "pagetape record" in said.err
     else:
         assert said.status == 0 and "nothing of the kind is on this tape" in said.out
+
+
+def test_what_was_not_recorded_has_no_count(tmp_path: Path, pagetape: Run) -> None:
+    points = ["kmem:mm_page_alloc", "kmem:mm_page_free"]
+    page = make(tmp_path / "page.tape", {"events": points}, event=[free(1, 7)]).path
+    said = pagetape("report", "reclaim.causes", page)
+    assert said.status == 1 and "needs events of reclaim" in said.err
+    rare = {row["metric"]: row["value"] for row in ask("metrics", cheap(tmp_path / "rare.tape"))}
+    assert (rare["fallbacks"], rare["kswapd passes"]) == (0, 0) and "allocs" not in rare
+    assert "fallbacks" not in {row["metric"] for row in ask("metrics", page)}
 
 
 @pytest.mark.parametrize("tape", ["pressure", "server"])

@@ -148,5 +148,5 @@ def test_what_a_zone_tape_cannot_answer_is_one_line(zone: dict[str, Path], paget
         assert "no events of what the per-CPU lists serve" in line
     refused = pagetape("report", "kswapd.overshoot", tape).err  # kswapd frees to the lists
     assert "needs events of every free" in refused
-    asked = pagetape("report", "alloc.by_order", tape)
+    asked = pagetape("report", "pcp.by_cpu", tape)
     assert "event set zone: no events of what the per-CPU lists serve" in asked.out

@@ -4,6 +4,7 @@
 -- events from before a move to that group. In interrupt context the thread is the interrupted
 -- one: it did not request the page.
 --
+-- Needs: event.alloc or event.alloc_extfrag
 -- Tier: A
 --
 -- Parameters:

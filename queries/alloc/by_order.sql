@@ -1,5 +1,6 @@
 -- Allocations by order and migratetype.
 --
+-- Needs: event.alloc
 -- Tier: A
 --
 -- Columns:

@@ -3,6 +3,7 @@
 -- Threads with the same name share a row. In interrupt context the task is the interrupted
 -- one: it did not request the page.
 --
+-- Needs: event.alloc
 -- Tier: A
 --
 -- Parameters:

@@ -10,7 +10,7 @@
 --   kind        VARCHAR  Tracepoint name without the prefix mm_page_.
 --   nr          BIGINT   Events.
 --   pages       BIGINT   Pages of the events that have an order and a page.
---   per_second  DOUBLE   Events per second of the recording.
+--   per_second  DOUBLE   Events per second of the recording: from its first event or snapshot to its last.
 WITH counted AS (
     SELECT kind, page_order, count(*) AS nr, count(pfn) << page_order::INTEGER AS pages
     FROM event
@@ -23,7 +23,7 @@ SELECT
     c.kind,
     sum(c.nr)::BIGINT AS nr,
     sum(c.pages)::BIGINT AS pages,
-    round(sum(c.nr) / nullif((any_value(m.end_ts) - any_value(m.start_ts)) / 1e9, 0), 1) AS per_second
-FROM counted AS c, machine AS m
+    round(sum(c.nr) * 1e9 / any_value(nullif(greatest(m.end_ts, s.until) - least(m.start_ts, s.since), 0)), 1) AS per_second
+FROM counted AS c, machine AS m, (SELECT min(ts) AS since, max(ts) AS until FROM snapshot WHERE ts > 0) AS s
 GROUP BY c.kind
 ORDER BY nr DESC, c.kind

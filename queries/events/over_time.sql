@@ -2,6 +2,7 @@
 --
 -- Each interval from the first event to the last has a row, also one without an event.
 --
+-- Needs: event.alloc or event or event_count
 -- Tier: A
 --
 -- Parameters:

@@ -20,9 +20,8 @@ WITH
 slice AS (
     SELECT tape, start_ts, unnest(interval_numbers(start_ts, end_ts, $interval_ms)) AS slice
     FROM machine
-    WHERE replayed
-        OR tape IN (SELECT tape FROM tracepoint WHERE name = 'mm_page_alloc_extfrag')
-        OR tape IN (SELECT tape FROM extfrag)
+    WHERE coalesce(list_contains(recorded, 'kmem:mm_page_alloc_extfrag'), replayed)
+        OR tape IN (SELECT tape FROM tracepoint WHERE name = 'mm_page_alloc_extfrag' UNION SELECT tape FROM extfrag)
 )
 
 SELECT

@@ -13,6 +13,7 @@
 --
 -- Tapes: several
 -- Replay: without thp_numa or order_walk, a request that failed on the recording gets no block here, also where the model has one: `compare` counts these as served
+-- Needs: event.alloc
 -- Tier: B
 --
 -- Columns:

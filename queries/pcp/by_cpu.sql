@@ -5,6 +5,7 @@
 -- mean that the lists are too small for the load. If CPUs differ, one CPU allocates pages
 -- that another CPU frees.
 --
+-- Needs: event.alloc_zone_locked
 -- Tier: A
 --
 -- Columns:

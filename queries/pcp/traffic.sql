@@ -12,6 +12,7 @@
 -- not mark refills: all pages count as direct.
 --
 -- Tapes: several
+-- Needs: event.alloc_zone_locked or event_count or counter
 -- Tier: A
 --
 -- Columns:

@@ -7,6 +7,7 @@
 -- sent to swap or to a file, not those that the flusher threads wrote. A replay has runs but no scans.
 --
 -- Events: whole
+-- Needs: reclaim.lru_shrink_inactive or reclaim or compaction
 -- Tier: -
 --
 -- Columns:
@@ -63,8 +64,9 @@ by_actor AS (
             WHEN NOT mark.ended THEN mark.who
             ELSE 'other'
         END AS actor,
-        max(CASE WHEN kind = 'lru_shrink_inactive' THEN 0 END) OVER () AS zero
+        if(m.replayed, NULL, 0) AS zero
     FROM within
+    CROSS JOIN machine AS m
 )
 
 SELECT

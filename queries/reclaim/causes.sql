@@ -6,6 +6,7 @@
 -- compaction moves is freed at its old place, with the cause `compact`.
 --
 -- Events: whole
+-- Needs: event.free, reclaim.direct_reclaim_begin
 -- Tier: -
 --
 -- Columns:

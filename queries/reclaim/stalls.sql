@@ -10,6 +10,7 @@
 -- takes the recorded times. Kernel threads, such as writeback and loop devices, have rows of
 -- their own.
 --
+-- Needs: reclaim or compaction
 -- Tier: B
 --
 -- Columns:

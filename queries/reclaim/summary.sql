@@ -16,6 +16,7 @@
 -- counts without its time. A replayed tape has rows of the model's own reclaim if
 -- it was played with --reclaim R1 or R2.
 --
+-- Needs: reclaim or compaction
 -- Tier: B
 --
 -- Columns:

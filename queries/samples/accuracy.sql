@@ -5,7 +5,7 @@
 -- means that pages moved without an event (compaction, isolation, or free page reporting, which takes up to 32
 -- blocks of a guest off the free lists for a moment), that events are lost, or that the reading is wrong. Samples after the last event are left out, and those whose files share one stamp.
 --
--- Needs: free_count.began
+-- Needs: free_count.began, event.alloc_zone_locked
 -- Events: whole
 -- Tier: A
 --

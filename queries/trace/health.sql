@@ -90,7 +90,7 @@ FROM (
     SELECT 3, 'failed allocations', failed, failed / nullif(allocs, 0), NULL
     FROM event_total
     UNION ALL
-    SELECT 4, 'lost events', sum(events)::BIGINT, NULL, CASE WHEN count(*) > 0 THEN 'the tape has gaps' END
+    SELECT 4, 'lost events', CASE WHEN count(*) = count(events) THEN coalesce(sum(events), 0)::BIGINT END, NULL, CASE WHEN count(*) > 0 THEN 'the tape has gaps' END
     FROM lost
     UNION ALL
     SELECT 5, 'changed settings', count(*), NULL, NULL

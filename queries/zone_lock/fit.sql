@@ -10,6 +10,7 @@
 -- `pagetape replay --policy zone_lock:profile=tape` uses these numbers.
 --
 -- Events: whole
+-- Needs: event.alloc_zone_locked
 -- Tier: A
 --
 -- Columns:

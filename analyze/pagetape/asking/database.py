@@ -48,8 +48,10 @@ from pagetape.schemas import TABLES, Column, Table
 from pagetape.schemas._grouped import keep_freed_memory
 from pagetape.schemas.memory_tape import MemoryTape
 from pagetape.schemas.tape import Tape, TapeError
+from pagetape.tapes import origin
 
 _T = TypeVar("_T")
+_ZONED = "WITH TIME ZONE"
 
 # Only the tapes, and the directory for spilled rows, which DuckDB allows itself.
 _LOCKED = """
@@ -81,10 +83,9 @@ def names_of(paths: Sequence[Path]) -> list[str]:
             raise TapeError(errno.EINVAL, f"{path}: is named twice")
     _check_places(paths)
     short = [path.name.removesuffix(".tape") for path in paths]
-    return [
-        name if short.count(name) == 1 else str(path)
-        for name, path in zip(short, paths, strict=True)
-    ]
+    named = zip(short, map(str, paths), strict=True)
+    found = [name if short.count(name) == 1 else path for name, path in named]
+    return [origin.as_text(name) for name in found]
 
 
 def _check_places(paths: Sequence[Path]) -> None:
@@ -451,7 +452,11 @@ class Database:
             relation = self._statement(sql, parameters)
             if relation is None:
                 return Answer([], [], [])
-            return Answer(relation.columns, [str(t) for t in relation.types], relation.fetchall())
+            names, types = relation.columns, [str(t) for t in relation.types]
+            if any(_ZONED in one for one in types):  # values need pytz, texts do not
+                texts = ("::VARCHAR" if _ZONED in one else "" for one in types)
+                relation = relation.project(", ".join(f"#{n}{t}" for n, t in enumerate(texts, 1)))
+            return Answer(names, types, relation.fetchall())
 
     def _statement(self, sql: str, parameters: Mapping[str, Any] | None) -> duckdb.DuckDBPyRelation:
         """A statement of a user. One that lists views needs all of them, which takes 0.2 s; so does

@@ -73,6 +73,9 @@ _NEEDED = {
     "event.alloc_extfrag": Source(
         "events of fallbacks", "pagetape record --events cheap -o new.tape"
     ),
+    "reclaim.lru_shrink_inactive": Source(
+        "events of the scans of reclaim", "pagetape record --events all -o new.tape"
+    ),
     "free_count.began": _STAMPED,
     "sample.began": _STAMPED,
     "free_area": Source("the free lists of a snapshot", _PAGES),
@@ -133,6 +136,8 @@ def _has(tape: Tape, need: str) -> bool:
         return "replay" in tape.facts or tape.table(table)["began"].null_count < tape.num_rows(
             table
         )
+    if table == "event" and tape.num_rows("event_count"):  # a run of a sweep
+        return kind == "alloc_extfrag"
     if need == "event.free" and zone_events.is_zone(tape) and "replay" not in tape.facts:
         return False  # it has frees past the lists only
     if "replay" in tape.facts and table != "event" and tape.facts["replay"]["reclaim"] != "R0":
@@ -145,20 +150,25 @@ def _has(tape: Tape, need: str) -> bool:
     return not known.isdisjoint(set(points) - set(tape.facts.get("skipped_events", [])))
 
 
-def lacking(q: Query, tape: Tape, *, rows: bool = False) -> str | None:
-    """What the tape lacks for a report, with the command that makes it.
-
-    A report's header may list its needs: the first that the tape lacks is the answer, also to a
-    report with rows, which would count as 0 what was not recorded. Of a report without rows, a
-    table of the lock model or of MIGRATE_RESERVE is needed for itself. Of the others it
-    may do without some: the tape lacks something if it has none of them.
-    """
+def unmet(q: Query, tape: Tape) -> str | None:
+    """The first need of a report's header that the tape lacks, with the command that makes it: rows
+    without it would be counts of what nobody recorded."""
     for needs in q.needs:
         if not any(_has(tape, need) for need in needs):
             source = _NEEDED.get(needs[0]) or _SOURCES[needs[0].partition(".")[0]]
             return _needs(q, tape, source)
-    all_held = all(any(tape.num_rows(n) for n in of if n in TABLES) for of in q.needs)
-    if rows or (q.needs and all_held):
+    return None
+
+
+def lacking(q: Query, tape: Tape) -> str | None:
+    """What the tape lacks for a report without rows, with the command that makes it.
+
+    A table of the lock model or of MIGRATE_RESERVE is needed for itself. Of the others a report
+    may do without some: the tape lacks something if it has none of them.
+    """
+    if lack := unmet(q, tape):
+        return lack
+    if q.needs and all(any(tape.num_rows(n) for n in of if n in TABLES) for of in q.needs):
         return None  # rows of each: what else the report reads is beside them
     listed = {need for needs in q.needs for need in needs}
     read = [table for table in _SOURCES if table in tables(q) - listed]
@@ -169,11 +179,11 @@ def lacking(q: Query, tape: Tape, *, rows: bool = False) -> str | None:
 
 
 def empty(q: Query, tape: Tape) -> list[str]:
-    """Lines about kinds of event without which a report has rows, but columns without a value."""
+    """Lines about kinds of event without which a report has rows, but nothing in some columns."""
     return [
-        f"not recorded: {_NEEDED[first].of}; what the report counts of them is empty"
+        f"not recorded: {_NEEDED[first].of}; what the report counts of them is empty or 0"
         for first, *others in q.needs
-        if others and first.startswith("event.") and not _has(tape, first)
+        if first in _NEEDED and not _has(tape, first) and any(_has(tape, other) for other in others)
     ]
 
 

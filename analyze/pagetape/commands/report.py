@@ -53,10 +53,15 @@ class _Asked(NamedTuple):
         """The answer about one tape, or of a report that compares tapes."""
         import duckdb
 
-        from pagetape.asking import filters
+        from pagetape.asking import filters, needs
         from pagetape.asking.keeping_database import KeepingDatabase
+        from pagetape.tapes import absent
 
         tables = []
+        lacks = [*filter(None, (needs.unmet(self.q, tape) for tape in tapes))]
+        of_ours = not any(map(absent.is_foreign, tapes))  # nobody knows what an import left out
+        if of_ours and len(lacks) == len(tapes) and not _one_node(self.q, tapes):
+            raise click.ClickException(lacks[0])
         try:
             part = filters.part(self.q, tapes, self.values, self.wanted)
             how: dict[str, Any] = {"span": part.span, "only": part.only}
@@ -74,8 +79,10 @@ class _Asked(NamedTuple):
             why = str(e).splitlines()[0]
             words = f"--where '{self.wanted.where}': {why} (columns: {columns})"
             raise click.UsageError(words) from e
-        note = _limit(self.q, tapes, part, rows=bool(found.rows))
-        return _Found(found, [*part.said, *filter(None, [note])], tables)
+        note = _why_empty(self.q, tapes, part) if not found.rows else ""
+        if _one_node(self.q, tapes):
+            note = "this machine has one node: there is nothing to compare"
+        return _Found(found, [*part.said, *filter(None, [*lacks, note])], tables)
 
     def of_each(self, tapes: Sequence[Tape]) -> _Found:
         """The answers about several tapes, with a column that names the tape of a row. Tapes of
@@ -130,7 +137,7 @@ def _run(asked: _Asked, paths: Sequence[Path], form: _Form, about: dict[str, Any
         _write_arrow(found.tables, form, [*paths])
     said, lines = [*found.said], about.pop("lines", [])
     shown = _limited(found.answer, asked.wanted.limit, said)
-    empty = _of_each(tapes, partial(needs.empty, q)) if shown.rows else []
+    empty = _of_each(tapes, partial(needs.empty, q))
     replay = q.replay if any("replay" in tape.facts for tape in tapes) else ""
     beside = origin.lines(tapes, labels(tapes)) if q.several else []
     said += [*empty, *filter(None, [replay]), *beside, *lines]
@@ -238,17 +245,20 @@ def _write_arrow(tables: Sequence[pa.Table], form: _Form, inputs: Sequence[Path]
             writer.write_table(table.cast(tables[0].schema))
 
 
-def _limit(q: query.Query, tapes: Sequence[Tape], part: filters.Part, *, rows: bool) -> str:
-    """Why a report has no rows, or too few; ClickException if a tape is of the wrong kind."""
+def _one_node(q: query.Query, tapes: Sequence[Tape]) -> bool:
+    return q.nodes and all(len(tape.facts.get("nodes") or []) < 2 for tape in tapes)
+
+
+def _why_empty(q: query.Query, tapes: Sequence[Tape], part: filters.Part) -> str:
+    """Why a report has no rows; ClickException if a tape is of the wrong kind for it."""
     from pagetape.asking import needs
 
-    if q.nodes and all(len(tape.facts.get("nodes") or []) < 2 for tape in tapes):
-        return "this machine has one node: there is nothing to compare"
-    for tape in [] if rows and q.several else tapes:
-        if lack := needs.lacking(q, tape, rows=rows):
-            raise click.ClickException(lack)
+    if not _one_node(q, tapes):
+        for tape in tapes:
+            if lack := needs.lacking(q, tape):
+                raise click.ClickException(lack)
     where = "in this part of the tape" if part.said else "on this tape"
-    return "" if rows else f"no rows: nothing of the kind is {where}"
+    return f"no rows: nothing of the kind is {where}"
 
 
 def _of_each(tapes: Sequence[Tape], lines: Callable[[Tape], list[str]]) -> list[str]:

@@ -170,7 +170,7 @@ def _validate(
         writer: Writer | None = None
         if out is not None:
             made = {name: about[name] for name in ("kernel", "kernel_warnings")}
-            made |= {"tape": tape.path.name, **origin.made_from(tape)}
+            made |= {"tape": origin.as_text(tape.path.name), **origin.made_from(tape)}
             facts = tape.facts | {"validate": made}
             writer = stack.enter_context(
                 output.whole_tape(out, facts, replace=replace, inputs=[tape.path])

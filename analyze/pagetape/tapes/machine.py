@@ -43,6 +43,8 @@ _ORDER_MOST = 13  # MAX_PAGE_ORDER of the engine (model.h); a larger one is refu
 _PAGE_SIZE = 4096
 _NR_ORDERS = 11
 
+_ZONE_LOCKED = "kmem:mm_page_alloc_zone_locked"
+
 
 def assumed_distances(nodes: list[dict[str, Any]], node: dict[str, Any]) -> list[int]:
     """The distances of a node without recorded ones: 10 to itself, 20 to all others."""
@@ -82,7 +84,7 @@ def has_counts_only(tape: Tape) -> bool:
 def shows_zone_locked(tape: Tape) -> bool:
     """Whether the tape has the events that show pages leave the free lists."""
     return any(
-        point["name"] == "mm_page_alloc_zone_locked" and point["stored"] and point["events"]
+        point["name"] == _ZONE_LOCKED.partition(":")[2] and point["stored"] and point["events"]
         for point in tape.rows("tracepoint")
     )
 
@@ -100,15 +102,17 @@ def _missing_files(tape: Tape, free: bool) -> list[str]:
 
 
 def _check_files(tape: Tape, free: bool) -> None:
-    if zone_events.is_of_proc(tape):
-        raise TapeError(errno.EINVAL, f"{tape.path}: has no events; {zone_events.NEEDS_PAGE}")
+    if _ZONE_LOCKED not in tape.facts.get("events", [_ZONE_LOCKED]):
+        why = "has no events of the free lists"
+        raise TapeError(errno.EINVAL, f"{tape.path}: {why}; {zone_events.NEEDS_PAGE}")
     missing = _missing_files(tape, free)
     if not missing and tape.facts.get("cpus"):
         return
     needed = REPLAY_FILES if free else _MACHINE_FILES
     wanted = f"{', '.join(needed[:-1])} and {needed[-1]}"
     if "events" in tape.facts:
-        step = f"record it where /proc/{{{','.join(missing)}}} can be read (pagetape doctor)"
+        files = ", ".join(f"/proc/{name}" for name in missing)
+        step = f"record it where {files} can be read (pagetape doctor)"
     else:
         step = f"import it with --proc DIR, which holds {wanted} of before the trace"
     lacks = " and ".join(missing) or "number of CPUs"

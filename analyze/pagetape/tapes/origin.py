@@ -11,6 +11,7 @@ the times of its first and last event.
 
 import errno
 import json
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -75,6 +76,11 @@ def recording_id(tape: Tape) -> str | None:
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
+def as_text(path: Path | str) -> str:
+    """A name of a file as text: bytes that are no UTF-8 as \\xNN, which facts and Arrow refuse."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
 def of(tape: Tape) -> Origin:
     """The recording of a tape, which may be the tape itself."""
     for name in _RUNS:
@@ -83,7 +89,7 @@ def of(tape: Tape) -> Origin:
             own, name = recording_id(tape), run.get("recording_name") or ""
             return Origin(own, _source_id(own, run), name, clock, tape.facts)
     own = recording_id(tape)
-    return Origin(own, own, tape.path.name, tape.clock, tape.facts)
+    return Origin(own, own, as_text(tape.path.name), tape.clock, tape.facts)
 
 
 def _source_id(recording: str | None, run: dict[str, Any]) -> str | None:
@@ -94,7 +100,7 @@ def _source_id(recording: str | None, run: dict[str, Any]) -> str | None:
 
 def made_from(tape: Tape) -> dict[str, Any]:
     """The facts of a replay of `tape` about the tape that it was made from."""
-    return {"recording_id": of(tape).source_id, "recording_name": tape.path.name}
+    return {"recording_id": of(tape).source_id, "recording_name": as_text(tape.path.name)}
 
 
 def kin(one: Origin, other: Origin) -> str:
