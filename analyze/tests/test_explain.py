@@ -117,12 +117,34 @@ def test_a_message_folded_by_a_terminal_is_read(width: int) -> None:
         "<4>[  74.{n:06} s][pid:11,cpu5,db]db: ",
         "[  74.{n:06}] [03-19 10:05:{n:02}.172] ",
         "| 07-13 10:05:{n:02}.172 ",
+        "1704448800.{n:06} web1 kernel: ",
+        "2024/01/05 10:00:{n:02} [  74.{n:06}] ",
+        "{n:6d}\t[  74.{n:06}] ",
+        "qemu-1: 10:00:{n:02}.123 -> [  74.{n:06}] ",
+        "6.1.0,4,{n},{n},-,ncfrag=0/99;",
     ],
 )
 def test_a_log_as_somebody_pasted_it_is_read(prefix: str) -> None:
     lines = whole()
     text = text_of([prefix.format(n=n) + line for n, line in enumerate(lines)])
     assert explained(text) == explained(text_of(lines))
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        '"2024-01-05 10:00:00","web1","{}"',
+        'ts=2024-01-05T10:00:00Z unit=kernel msg="{}"',
+        "|7|[  74.000007] {}|",
+        "b'[  74.000007] {}\\n'",
+        '{{"version":"1.1","short_message":"{}","level":4}}',
+        '{{"textPayload":"[  74.000007] {}","timestamp":"2024-01-05T10:00:00Z"}}',
+        "<tr><td>7</td><td>[  74.000007] {}</td></tr>",
+    ],
+)
+def test_a_message_with_something_around_it_is_read(around: str) -> None:
+    lines = whole()
+    assert explained(text_of([around.format(line) for line in lines])) == explained(text_of(lines))
 
 
 def test_a_message_in_fragments_is_read() -> None:
