@@ -196,6 +196,18 @@ def test_a_zone_without_its_reserve_fails_if_it_fails_without_any() -> None:
     assert all(zone["passes"] is not True for zone in found["zones"])
 
 
+@pytest.mark.parametrize("mask", ["0x20", "0xd0", "0x201da"])
+def test_a_mask_of_an_old_kernel_is_no_cut_one(mask: str) -> None:
+    (found,) = explained(f"a: page allocation failure: order:0, mode:{mask}\n")
+    assert not found["doubts"] and found["gfp"][0].startswith("GFP_")
+
+
+def test_vmalloc_that_asked_for_no_pages_before_its_header() -> None:
+    lines = whole("no_block_of_order")
+    (found,) = explained(text_of(["vmalloc: allocation failure: 17178820608 bytes", *lines]))
+    assert (found["class"], found["sure"]) == ("vmalloc_space_or_other", False)
+
+
 def test_a_mask_without_its_end_is_read_by_its_names() -> None:
     text = (
         "a invoked oom-killer: gfp_mask=0x62****(GFP_HIGHUSER_MOVABLE|__GFP_ZERO), order=0,\n"
@@ -284,6 +296,22 @@ def test_the_log_of_the_documentation_is_made() -> None:
     assert log.read_text() == kernel_messages.example()
 
 
+def test_a_word_of_another_cpu_is_no_digit_of_an_order() -> None:
+    (found,) = explained("[    1.000000] a: page allocation failure: order:30*1024kB\n")
+    assert found["order"] is None
+
+
+def test_a_zone_without_pages_of_the_allocator_fails() -> None:
+    """GFP_DMA in a kdump kernel, whose low memory is not the allocator's."""
+    header = "a: page allocation failure: order:5, mode:0xcc1(GFP_KERNEL|GFP_DMA)\nMem-Info:\n"
+    zone = "Node 0 {} free:{}kB min:{}kB low:9kB high:9kB present:{}kB managed:{}kB\n"
+    reserve = "lowmem_reserve[]: 0 0 0 0 0\n"
+    text = header + zone.format("DMA", 0, 0, 640, 0) + reserve
+    (found,) = explained(text + zone.format("DMA32", 9000, 8, 9000, 9000) + reserve)
+    assert [one["zone"] for one in found["zones"]] == ["DMA"]
+    assert found["class"] == "below_min" and "managed: 0" in found["doubts"][0]
+
+
 # ---- other failures
 
 
@@ -308,6 +336,16 @@ def test_the_log_of_the_documentation_is_made() -> None:
         (
             "a: vmalloc error: size 409600, vm_struct allocation failed, mode:0xcc0(GFP_KERNEL)",
             "vmalloc_space_or_other",
+            False,
+        ),
+        (
+            "a: vmalloc: allocation failure: 409600 bytes, mode:0x14000c2(GFP_KERNEL|__GFP_HIGHMEM)",
+            "vmalloc_space_or_other",
+            True,
+        ),
+        (
+            "a: vmalloc: allocation failure, allocated 4096 of 8192 bytes, mode:0x14000c0(GFP_KERNEL)",
+            "cannot_tell",
             False,
         ),
         ("cma: cma_alloc: alloc failed, req-size: 64 pages, ret: -16", "cannot_tell", False),
