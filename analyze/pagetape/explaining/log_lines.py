@@ -77,7 +77,7 @@ _ANCHOR = re.compile(
     rf"(?:Node \d+ )?{_ZONES}(?: free:\d+kB min|: \d+\*\d)|lowmem_reserve\[\]: \d|Mem-[Ii]nfo:"
     r"|\d+ total pagecache pages"
 )
-_RESERVE_END = re.compile(r"lowmem_reserve\[\]:(?: \d+)+((?:\\n|[^\w\s]){1,4})$")
+_RESERVE_END = re.compile(r"lowmem_reserve\[\]:(?: \d+)+((?:\\n|[^\w\s]){1,4})\s*$")
 _STAMP_INSIDE = re.compile(r"(?<=\S)\s*(?=\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? ?)")
 _CALLER = re.compile(r"caller=([TC]\d+)|^\[ *([TC]\d+)\]")
 _NEWLINES = re.compile(r"#012|\\x0a|\\n(?= |$)")
@@ -225,7 +225,7 @@ def _frame(lines: Iterable[bytes]) -> re.Pattern[str] | None:
     end, ended = ends.most_common(1)[0] if ends else ("", 0)
     if often < 3 or not (shape or ended > 1):
         return None
-    return re.compile(rf"{shape}(.*?)(?:{re.escape(end)})?$" if ended > 1 else rf"{shape}(.*)$")
+    return re.compile(rf"{shape}(.*?)(?:{re.escape(end)}\s*)?$" if ended > 1 else rf"{shape}(.*)$")
 
 
 def _messages(text: str) -> list[str]:

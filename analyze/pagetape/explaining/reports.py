@@ -54,7 +54,8 @@ _HEADERS = {
         ("vmalloc",),
         re.compile(
             r"(?:(?P<comm>[^:]{1,40}(?::[^: ]{1,20})?): )?vmalloc(?:_node_range)? ?(?:error|:"
-            r" allocation failure(?P<partly>, allocated \d+ of)?)?:? ?(?:size (?P<size>\d+)|(?P<bytes>\d+) bytes),? ?"
+            r" allocation failure(?P<partly>, allocated \d+ of)?)?:? ?"
+            r"(?:size (?P<size>\d+)|(?P<bytes>\d+) bytes),? ?"
             r"(?:page order (?P<order>\d{1,2})(?!\d), ?)?(?P<why>failed to allocate pages"
             r"|failed to map pages"
             rf"|vm_struct allocation failed)?(?:,? ?mode: ?{_MASK}{_NODES})?"
