@@ -44,27 +44,26 @@ _ISO = (
 )
 _EPOCH = r"(?P<epoch>1\d{9})\.?(?P<part>\d{1,9})?"
 
-# Whole lines, behind marks such as "===", "time:" or OSWatcher's "zzz ***".
 _MARKS = r"(?:(?:zzz|[Tt]ime(?:stamp)?|[Dd]ate)\b[ :=]*)?[\s*#=<>\[\]-]*"
-_LINES = tuple(
-    re.compile(rf"{_MARKS}{pattern}[\s*#=<>:\]-]*", re.ASCII)
-    for pattern in (
-        rf"{_DAY}{_NAME} +(?P<day>\d{{1,2}}),? +{_TIME}{_HALF}{_ZONE} +(?P<year>\d{{4}})",
-        rf"{_DAY}(?P<day>\d{{1,2}})\.?[ -]{_NAME}[ -](?P<year>\d{{4}}),? +{_TIME}{_HALF}{_ZONE}",
-        rf"{_DAY}(?P<day>\d{{1,2}})\.? +{_NAME} +{_TIME}{_ZONE} +(?P<year>\d{{4}})",
-        rf"{_ISO}{_ZONE}",
-        rf"(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>\d{{4}}),? +{_TIME}{_ZONE}",
-        rf"(?P<month>\d\d)/(?P<day>\d\d)/(?P<year>\d{{4}}) {_TIME}> subcount: \d+",  # ExaWatcher
-        r"(?P<year>20\d\d)(?P<month>\d\d)(?P<day>\d\d)[-_T ]?(?P<hour>\d\d)(?P<minute>\d\d)"
-        r"(?P<second>\d\d)",
-        _EPOCH,
-    )
+_FORMS = (
+    rf"{_DAY}{_NAME} +(?P<day>\d{{1,2}}),? +{_TIME}{_HALF}{_ZONE} +(?P<year>\d{{4}})",
+    rf"{_DAY}(?P<day>\d{{1,2}})\.?[ -]{_NAME}[ -](?P<year>\d{{4}}),? +{_TIME}{_HALF}{_ZONE}",
+    rf"{_DAY}(?P<day>\d{{1,2}})\.? +{_NAME} +{_TIME}{_ZONE} +(?P<year>\d{{4}})",
+    rf"{_ISO}{_ZONE}",
+    rf"(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>\d{{4}}),? +{_TIME}{_ZONE}",
+    rf"(?P<month>\d\d)/(?P<day>\d\d)/(?P<year>\d{{4}}) {_TIME}> subcount: \d+",  # ExaWatcher
+    r"(?P<year>20\d\d)(?P<month>\d\d)(?P<day>\d\d)[-_T ]?(?P<hour>\d\d)(?P<minute>\d\d)"
+    r"(?P<second>\d\d)",
+    _EPOCH,
 )
+# Whole lines, behind marks such as "===", "time:" or OSWatcher's "zzz ***".
+_LINES = tuple(re.compile(rf"{_MARKS}{pattern}[\s*#=<>:\]-]*", re.ASCII) for pattern in _FORMS)
+_INSIDE = tuple(re.compile(rf"(?<![\w:]){pattern}(?![\d:])", re.ASCII) for pattern in _FORMS[:4])
 # Before each line of a program: its date, and what syslog, a journal or Kubernetes add to it.
 _STAMPS = tuple(
     re.compile(
         rf"(?:<\d{{1,3}}>(?:1 )?)?\[?{pattern}\]?:?(?: std(?:out|err) [FP]"
-        r"| \S+ [\w/.-]+(?:\[\d+\])?:| \S+ \S+ \S+ \S+ (?:-|\[.*?\]))?(?:[ \t]|$)",
+        r"| \S+ [\w/.-]+(?:\[\d+\])?:| \S+ \S+ \S+ \S+ (?:-|\[.*?\]))?(?:[ \t,;]|$)",
         re.ASCII,
     )
     for pattern in (
@@ -131,6 +130,14 @@ def of_line(line: str) -> float | None:
         if found := pattern.fullmatch(line):
             return _seconds(found)
     return None
+
+
+def of_label(line: str) -> float | None:
+    """Seconds since 1970 of the date in a short line of other words; None for other lines."""
+    if not 10 <= len(line) <= 80 or ":" not in line or not any(map(str.isdigit, line)):
+        return None
+    found = next(filter(None, (pattern.search(line) for pattern in _INSIDE)), None)
+    return _seconds(found) if found else None
 
 
 def of_stamp(line: str, changed: float) -> tuple[float | None, str]:

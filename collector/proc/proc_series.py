@@ -104,7 +104,7 @@ class _Reader:
         if whole or proc_log.has_part(source.head):
             first = len(self.texts)
             before: dict[str, _Text] = {}
-            for part in proc_log.parts(source.lines(), source.changed):
+            for part in proc_log.parts(source.lines(), source.changed, source.head):
                 self._part(part, str(source.place), before)
             self.texts[first:] = self._dated(self.texts[first:], source)
         if source.broken:

@@ -157,7 +157,9 @@ def test_dates_before_each_line(stamp: str, tmp_path: Path) -> None:
     assert all(one.text(name) == whole(name) for one in series.moments for name in FILES)
 
 
-@pytest.mark.parametrize("before", ["", "/proc/buddyinfo:", "buddy ", "\x1b[1m"])
+@pytest.mark.parametrize(
+    "before", ["", "/proc/buddyinfo:", "buddy ", "\x1b[1m", "> ", "web1: ", "    "]
+)
 def test_an_epoch_below_counts_is_a_date(before: str, tmp_path: Path) -> None:
     rows = "".join(f"{before}{line}\n" for line in text_of("buddyinfo").splitlines())
     text = "".join(f"{BEGIN + second:.0f}\n{rows}" for second in (0, 30, 60))
@@ -166,6 +168,17 @@ def test_an_epoch_below_counts_is_a_date(before: str, tmp_path: Path) -> None:
     assert [(moment.ts // NS - BEGIN, blocks(moment) > 0) for moment in moments] == [
         (second, True) for second in (0, 30, 60)
     ]
+
+
+LABELS = ["Snapshot 3 at {}", "[{}] buddyinfo:", "{} buddyinfo", "DATE: {} of web1", "web1 | {}\n"]
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_a_date_among_words_right_above_a_copy(label: str, tmp_path: Path) -> None:
+    rows = text_of("buddyinfo")
+    text = "".join(f"{label.format(f'2026-11-21 06:15:{s:02}')}\n{rows}" for s in (0, 20, 40))
+    moments = read(tmp_path, "2026-11-20 01:02:03 starting\n\n\n\n" + text).moments
+    assert [moment.ts // NS - BEGIN for moment in moments] == [0, 20, 40]
 
 
 # Where copies are
