@@ -21,6 +21,7 @@ from typing import BinaryIO
 LONGEST = 1 << 16  # bytes of a line; the rest of a longer one is dropped
 GAP = "\x01"
 
+_LONGEST_PREFIX = 240  # characters
 _LOOK_AHEAD = 20_000  # lines that show the width of a terminal, and the encoding of a mail
 
 # What stands for a plain character where somebody wrote the text down.
@@ -212,7 +213,7 @@ def _frame(lines: Iterable[bytes]) -> re.Pattern[str] | None:
     prefixes: Counter[str] = Counter()
     ends: Counter[str] = Counter()
     for text in map(_text, lines):
-        if (found := _ANCHOR.search(text)) and _messages(text) == [text]:
+        if (found := _ANCHOR.search(text, 0, _LONGEST_PREFIX)) and _messages(text) == [text]:
             rest, *_ = _stripped(text[: found.start()])
             parts = re.findall(r"\d+|\s+|[^\d\s]+", text[: found.start()])
             shape = "".join(
