@@ -117,12 +117,34 @@ def test_a_message_folded_by_a_terminal_is_read(width: int) -> None:
         "<4>[  74.{n:06} s][pid:11,cpu5,db]db: ",
         "[  74.{n:06}] [03-19 10:05:{n:02}.172] ",
         "| 07-13 10:05:{n:02}.172 ",
+        "1704448800.{n:06} web1 kernel: ",
+        "2024/01/05 10:00:{n:02} [  74.{n:06}] ",
+        "{n:6d}\t[  74.{n:06}] ",
+        "qemu-1: 10:00:{n:02}.123 -> [  74.{n:06}] ",
+        "6.1.0,4,{n},{n},-,ncfrag=0/99;",
     ],
 )
 def test_a_log_as_somebody_pasted_it_is_read(prefix: str) -> None:
     lines = whole()
     text = text_of([prefix.format(n=n) + line for n, line in enumerate(lines)])
     assert explained(text) == explained(text_of(lines))
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        '"2024-01-05 10:00:00","web1","{}"',
+        'ts=2024-01-05T10:00:00Z unit=kernel msg="{}"',
+        "|7|[  74.000007] {}|",
+        "b'[  74.000007] {}\\n'",
+        '{{"version":"1.1","short_message":"{}","level":4}}',
+        '{{"textPayload":"[  74.000007] {}","timestamp":"2024-01-05T10:00:00Z"}}',
+        "<tr><td>7</td><td>[  74.000007] {}</td></tr>",
+    ],
+)
+def test_a_message_with_something_around_it_is_read(around: str) -> None:
+    lines = whole()
+    assert explained(text_of([around.format(line) for line in lines])) == explained(text_of(lines))
 
 
 def test_a_message_in_fragments_is_read() -> None:
@@ -172,6 +194,18 @@ def test_a_zone_without_its_reserve_fails_if_it_fails_without_any() -> None:
     assert found["class"] == "below_min"
     assert {"lowmem_reserve"} == {term for zone in found["zones"][:2] for term in zone["bounds"]}
     assert all(zone["passes"] is not True for zone in found["zones"])
+
+
+@pytest.mark.parametrize("mask", ["0x20", "0xd0", "0x201da"])
+def test_a_mask_of_an_old_kernel_is_no_cut_one(mask: str) -> None:
+    (found,) = explained(f"a: page allocation failure: order:0, mode:{mask}\n")
+    assert not found["doubts"] and found["gfp"][0].startswith("GFP_")
+
+
+def test_vmalloc_that_asked_for_no_pages_before_its_header() -> None:
+    lines = whole("no_block_of_order")
+    (found,) = explained(text_of(["vmalloc: allocation failure: 17178820608 bytes", *lines]))
+    assert (found["class"], found["sure"]) == ("vmalloc_space_or_other", False)
 
 
 def test_a_mask_without_its_end_is_read_by_its_names() -> None:
@@ -262,6 +296,22 @@ def test_the_log_of_the_documentation_is_made() -> None:
     assert log.read_text() == kernel_messages.example()
 
 
+def test_a_word_of_another_cpu_is_no_digit_of_an_order() -> None:
+    (found,) = explained("[    1.000000] a: page allocation failure: order:30*1024kB\n")
+    assert found["order"] is None
+
+
+def test_a_zone_without_pages_of_the_allocator_fails() -> None:
+    """GFP_DMA in a kdump kernel, whose low memory is not the allocator's."""
+    header = "a: page allocation failure: order:5, mode:0xcc1(GFP_KERNEL|GFP_DMA)\nMem-Info:\n"
+    zone = "Node 0 {} free:{}kB min:{}kB low:9kB high:9kB present:{}kB managed:{}kB\n"
+    reserve = "lowmem_reserve[]: 0 0 0 0 0\n"
+    text = header + zone.format("DMA", 0, 0, 640, 0) + reserve
+    (found,) = explained(text + zone.format("DMA32", 9000, 8, 9000, 9000) + reserve)
+    assert [one["zone"] for one in found["zones"]] == ["DMA"]
+    assert found["class"] == "below_min" and "managed: 0" in found["doubts"][0]
+
+
 # ---- other failures
 
 
@@ -286,6 +336,16 @@ def test_the_log_of_the_documentation_is_made() -> None:
         (
             "a: vmalloc error: size 409600, vm_struct allocation failed, mode:0xcc0(GFP_KERNEL)",
             "vmalloc_space_or_other",
+            False,
+        ),
+        (
+            "a: vmalloc: allocation failure: 8192 bytes, mode:0x14000c0(GFP_KERNEL)",
+            "vmalloc_space_or_other",
+            True,
+        ),
+        (
+            "a: vmalloc: allocation failure, allocated 8 of 9 bytes, mode:0x14000c0(GFP_KERNEL)",
+            "cannot_tell",
             False,
         ),
         ("cma: cma_alloc: alloc failed, req-size: 64 pages, ret: -16", "cannot_tell", False),

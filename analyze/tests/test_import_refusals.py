@@ -78,6 +78,11 @@ FOREIGN: dict[str, tuple[bytes, str, str]] = {
         "kernel messages",
         "record",
     ),
+    "function_graph": (
+        b"# tracer: function_graph\n 24)   |   }\n 24)   |  /* mm_page_free: pfn=0x1 order=0 */\n",
+        "without times",
+        "funcgraph-abstime",
+    ),
     "json": (b'{"traceEvents": []}\n', "a trace in JSON", "record"),
     "html": (b"<!DOCTYPE html>\n<html>", "an HTML page", "download"),
     "gzip": (b"\x1f\x8b\x08\0\0", "compressed with gzip", "gunzip"),

@@ -36,8 +36,11 @@ bool text_decimal(const char **text, const char *end, uint64_t *value)
 	return true;
 }
 
-/* "35440.484803:", "42us+:", "42us :", or the number of a clock that counts no time, "4711:". */
-static bool read_time(struct text_line *line, const char **text, const char *end)
+/*
+ * "35440.484803:", "42us+:", "42us :", or the number of a clock that counts no time, "4711:".
+ * `mark` stands behind it.
+ */
+static bool read_marked(struct text_line *line, const char **text, const char *end, char mark)
 {
 	const char *at = *text;
 	uint64_t value, part;
@@ -63,11 +66,16 @@ static bool read_time(struct text_line *line, const char **text, const char *end
 	} else {
 		line->in_time = false;
 	}
-	if (at == end || *at != ':')
+	if (at == end || *at != mark)
 		return false;
 	line->ts = value;
 	*text = at + 1;
 	return true;
+}
+
+static bool read_time(struct text_line *line, const char **text, const char *end)
+{
+	return read_marked(line, text, end, ':');
 }
 
 static uint8_t hex_digit(char c)
@@ -258,6 +266,8 @@ static bool read_event(struct text_line *line, const char *at, const char *end)
 {
 	const char *name = at = skip_spaces(at, end);
 
+	if (end - at > 2 && !memcmp(at, "(+", 2)) /* trace-cmd's --ts-diff */
+		name = at = skip_spaces(skip_word(at, end), end);
 	while (at < end && is_digit(*at))
 		at++;
 	if (at > name && at < end && is_space(*at)) /* the period of a sample */
@@ -289,6 +299,43 @@ static bool is_stack(struct words rest)
 	return words_begin(rest, "<stack trace") || words_begin(rest, "kernel_stack:");
 }
 
+/* Behind the stamp of a console or a terminal: "[ 5001.123456] ", "[2024-01-05 10:00:00.123] ". */
+static const char *after_stamp(const char *text, const char *end)
+{
+	const char *at = skip_spaces(text, end);
+	bool is_stamp = false;
+
+	if (at == end || *at++ != '[')
+		return text;
+	for (; at < end && memchr("0123456789 .:-", *at, 14); at++)
+		is_stamp |= *at == '.' || *at == ':';
+	return is_stamp && end - at > 1 && at[0] == ']' && is_space(at[1]) ? at + 2 : text;
+}
+
+/*
+ * An event in function_graph's output, if its option funcgraph-abstime is set:
+ * " 4711.105144 |   1)  cc1-5972  |      |  / * mm_page_free: page=... * /" (here with spaces).
+ */
+static const char *in_graph(struct text_line *line, const char *text, const char **end)
+{
+	const char *at = skip_spaces(text, *end), *stop = trim(text, *end), *bar;
+	const char *event = memmem(text, (size_t)(stop - text), "/* ", 3);
+	uint64_t cpu;
+
+	if (!event || stop - event < 6 || memcmp(stop - 2, "*/", 2) ||
+	    !read_marked(line, &at, event, ' '))
+		return NULL;
+	at = skip_spaces(skip_word(skip_spaces(at, event), event), event); /* "|" */
+	if (!text_decimal(&at, event, &cpu) || cpu > INT32_MAX || *at != ')')
+		return NULL;
+	line->cpu = (int64_t)cpu;
+	bar = memchr(at, '|', (size_t)(event - at));
+	if (bar && memchr(at, '-', (size_t)(bar - at)))
+		read_task(line, at + 1, bar);
+	*end = trim(text, stop - 2);
+	return event + 3;
+}
+
 void text_line_read(struct text_line *line, const char *text, const char *end)
 {
 	const char *at;
@@ -298,6 +345,12 @@ void text_line_read(struct text_line *line, const char *text, const char *end)
 		end--;
 	if (text == end || *text == '#')
 		return;
+	text = after_stamp(text, end);
+	at = in_graph(line, text, &end);
+	if (at) {
+		line->kind = read_event(line, at, end) ? LINE_EVENT : LINE_BROKEN;
+		return;
+	}
 	at = find_cpu(line, text, end);
 	if (at) {
 		at = after_cpu(line, at, end);

@@ -13,8 +13,11 @@ A text whose lines were cut or mixed with others is still a part: proc_form.py r
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from pagetape import proc_dates, proc_metrics
@@ -29,7 +32,9 @@ _COUNTER = re.compile(r"(\w{1,100}) -?\d{1,16}", re.ASCII)
 _MEMINFO = re.compile(r"(\w+(?:\(\w+\))?): +\d+(?: kB)?", re.ASCII)
 _SYSCTL = re.compile(r"([a-z]+\.\S{1,100}) = .*")
 _CONFIG = re.compile(r"(?:# )?CONFIG_\w+[= ].*")
-_PATH = re.compile(r"/proc/[a-z]+:(?=.)")
+_ADDED = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|^(?:/proc/[a-z]+:|buddy )(?=.)")  # grep -H, collectl
+
+_BEFORE = re.compile(r"^([^\n{]{1,60}?)Node +\d+, zone ", re.MULTILINE)
 
 _FIRST_OF_TYPES = "Page block order:"
 _TYPES_HEADINGS = (_FIRST_OF_TYPES, "Pages per block:", "Free pages count per", "Number of ")
@@ -90,7 +95,7 @@ def _zoneinfo(text: _Open, line: str) -> bool:
 def _buddyinfo(text: _Open, line: str) -> bool:
     if row := _ROW.fullmatch(line):
         return text.is_new(row.groups()[:2])
-    return bool(_ONLY_COUNTS.fullmatch(line))
+    return bool(_ONLY_COUNTS.fullmatch(line)) and proc_dates.of_line(line.strip()) is None
 
 
 def _pagetypeinfo(text: _Open, line: str) -> bool:
@@ -106,7 +111,8 @@ def _pagetypeinfo(text: _Open, line: str) -> bool:
     if _WORDS.fullmatch(line):
         text.columns += len(line.split())
         return True
-    return not line.strip() or bool(_ONLY_COUNTS.fullmatch(line))
+    is_rest = bool(_ONLY_COUNTS.fullmatch(line)) and proc_dates.of_line(line.strip()) is None
+    return not line.strip() or is_rest
 
 
 def _lines_like(pattern: re.Pattern[str]) -> Callable[[_Open, str], bool]:
@@ -165,9 +171,11 @@ def begins(line: str) -> str | None:
     return "metrics" if proc_metrics.series(line) else None
 
 
-def parts(lines: Iterable[str]) -> Iterator[Part]:
-    """The texts in the lines, each with the date above it. Those of a monitor have its dates."""
-    for part in _of_all_nodes(_stored(lines)):
+def parts(lines: Iterable[str], changed: float = 0, head: str = "") -> Iterator[Part]:
+    """The texts in the lines, each with the date above or before it; those of a monitor have its
+    dates. `changed`: when the file was changed last, for dates without a year; `head`: its begin.
+    """
+    for part in _of_all_nodes(_stored(lines, changed, _common(head))):
         if part.name in _SERIES:
             made = proc_metrics.texts(part.name, part.text)
             for date, texts in made:
@@ -197,28 +205,73 @@ def _of_all_nodes(found: Iterable[Part]) -> Iterator[Part]:
         yield held
 
 
-def _stored(lines: Iterable[str]) -> Iterator[Part]:
+def _common(head: str) -> str:
+    """What stands before each line, such as the name of a host; "" if it is a date or nothing."""
+    before = Counter(found[1] for found in _BEFORE.finditer(head))
+    common, often = before.most_common(1)[0] if before else ("", 0)
+    return common if often > 1 and proc_dates.of_stamp(common, 0)[0] is None else ""
+
+
+def _plain(raw: str, common: str = "") -> str:
+    """The line without what other programs than those of dates add to it."""
+    line = raw.rstrip("\r\n").removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
+    return _ADDED.sub("", "" if line == common.rstrip() else line.removeprefix(common))
+
+
+def _bare(line: str, changed: float = 0, *, stamped: bool = False) -> tuple[float | None, str]:
+    """The date before a line, and the line without it. A date alone is a line of its own, or an
+    empty one where the lines are `stamped`."""
+    stamp, rest = None, line
+    if line.startswith('{"'):  # of a container's log, or of a journal
+        with suppress(ValueError, AttributeError):
+            found = json.loads(line)
+            rest = str(found.get("log", found.get("MESSAGE", line)))
+            stamp = proc_dates.of_line(str(found.get("time", found.get("__REALTIME_TIMESTAMP"))))
+    else:
+        stamp, rest = proc_dates.of_stamp(line, changed)
+        if stamp is None or not (stamped or proc_dates.of_line(line.strip()) is None):
+            return None, line
+    return stamp, _plain(rest)
+
+
+def _stored(lines: Iterable[str], changed: float, common: str) -> Iterator[Part]:
     text: _Open | None = None
     date: float | None = None
+    label: tuple[int, float] | None = None  # a line with a date and words, and the date
+    stamped = False  # whether the lines of the text have dates of their own
     for number, raw in enumerate(lines, 1):
-        line = _PATH.sub("", raw.rstrip("\r\n").removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}"), 1)
-        if text is not None and text.goes_on(line):
+        stamp, line = None, _plain(raw, common)
+        if text is None or stamped or not text.goes_on(line):
+            stamp, line = _bare(line, changed, stamped=stamped and text is not None)
+            if text is not None and not (stamped and text.goes_on(line)):
+                yield text.part()
+                text = None
+        if text is not None:
             text.lines.append(line)
             continue
-        if text is not None:
-            yield text.part()
-            text = None
         stripped = line.strip()
         if (seconds := proc_dates.of_line(stripped)) is not None:
             date = seconds
         elif (name := begins(line)) is not None:
-            text = _Open(name, number, date)
+            stamped = stamp is not None
+            if label and number - label[0] < 3:
+                date = label[1]
+            text = _Open(name, number, date if stamp is None else stamp)
             text.lines.append(line)
             _GOES_ON[name](text, line)  # notes what the first line names
+        elif (seconds := stamp or proc_dates.of_label(stripped)) is not None:
+            label = number, seconds
     if text is not None:
         yield text.part()
 
 
+def has_part(head: str) -> bool:
+    """Whether the begin of a file has the first line of a text."""
+    common = _common(head)
+    return any(begins(_bare(_plain(line, common))[1]) for line in head.splitlines())
+
+
 def is_of_proc(head: str) -> bool:
     """Whether the begin of a file has a line of a file of memory state."""
-    return any(begins(line) in (*STATE, *_SERIES) for line in head.splitlines())
+    common, known = _common(head), (*STATE, *_SERIES)
+    return any(begins(_bare(_plain(line, common))[1]) in known for line in head.splitlines())

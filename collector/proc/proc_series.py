@@ -101,10 +101,10 @@ class _Reader:
 
     def take(self, source: proc_sources.Source, *, whole: bool) -> None:
         """Take the texts of one file; `whole`: look at all of it, however it begins."""
-        if whole or any(map(proc_log.begins, source.head.splitlines())):
+        if whole or proc_log.has_part(source.head):
             first = len(self.texts)
             before: dict[str, _Text] = {}
-            for part in proc_log.parts(source.lines()):
+            for part in proc_log.parts(source.lines(), source.changed, source.head):
                 self._part(part, str(source.place), before)
             self.texts[first:] = self._dated(self.texts[first:], source)
         if source.broken:

@@ -99,8 +99,26 @@ def of_perf_with_more(row: str, ts: int, cpu: int, task: str) -> str:
     return f"{head} {ts // 10**9:5}.{ts % 10**9:09}:          1 kmem:{row}"
 
 
+def of_dump(row: str, ts: int, cpu: int, task: str) -> str:
+    return f"[ 5001.123456] {of_latency(row, ts, cpu, task)}"
+
+
+def of_terminal(row: str, ts: int, cpu: int, task: str) -> str:
+    return f"[2026-11-21 06:15:00.123] {of_ftrace(row, ts, cpu, task)}"
+
+
+def of_differences(row: str, ts: int, cpu: int, task: str) -> str:
+    return of_ftrace(f"(+50)  {row}", ts, cpu, task)
+
+
+def of_graph_perf(row: str, ts: int, cpu: int, task: str) -> str:  # without flags, as perf script
+    head = f" {ts // 10**9}.{ts // 1000 % 10**6:06} |  {cpu:2}) {task:>16}   |"
+    return f"{head}               |  /* {row} */"
+
+
 LAYOUTS = [
     of_ftrace, of_ftrace_with_tgid, of_latency, of_instance, of_perf, of_perf_with_more,
+    of_dump, of_terminal, of_differences, of_graph_perf,
 ]  # fmt: skip
 
 

@@ -76,6 +76,16 @@ def blocks(moment: proc_series.Moment) -> int:
         ("=== 2026-11-21 06:15:00 UTC ===", 0),
         (f"{BEGIN + 3:.0f}", 3),
         (f"{BEGIN + 3:.0f}.5", 3.5),
+        (f"time: {BEGIN:.0f}", 0),
+        (f"{BEGIN + 3:.0f}500", 3.5),
+        (f">>> {BEGIN:.0f}.001 <<<", 0.001),
+        ("Sa 21. Nov 07:15:00 CET 2026", 0),
+        ("sam. 21 nov. 2026 06:15:00 UTC", 0),
+        ("2026年 11月 21日 星期六 06:15:00 UTC", 0),
+        ("21.11.2026 06:15:00", 0),
+        ("20261121-061500", 0),
+        ("2026-11-21 06:15", 0),
+        ("zzz <11/21/2026 06:15:00> subcount: 5", 0),
     ],
 )
 def test_dates_of_lines(line: str, second: float) -> None:
@@ -114,6 +124,61 @@ def test_a_day_is_no_time() -> None:
     assert proc_dates.of_name("sosreport-web1-2026-11-21-abcdef") is None
     assert proc_dates.of_day("sosreport-web1-2026-11-21-abcdef") == BEGIN - 6.25 * 3600
     assert proc_dates.of_day("zoneinfo.7") is None
+
+
+STAMPS = [
+    "{at:%Y-%m-%dT%H:%M:%S+00:00} {line}",
+    "[{at:%Y-%m-%d %H:%M:%S}] {line}",
+    "{epoch}.25 {line}",
+    "{at:%b %d %H:%M:%S} {line}",
+    "{at:%b %d %H:%M:%S} web1 watch-buddy[12]: {line}",
+    "<13>1 {at:%Y-%m-%dT%H:%M:%S.000Z} web1 watch 12 - - {line}",
+    "{at:%Y-%m-%dT%H:%M:%S.123456789Z} stdout F {line}",
+    '{{"log":"{line}\\n","stream":"stdout","time":"{at:%Y-%m-%dT%H:%M:%S.1Z}"}}',
+    '{{"__REALTIME_TIMESTAMP":"{epoch}000000","MESSAGE":"{line}"}}',
+]
+
+
+@pytest.mark.parametrize("stamp", STAMPS)
+def test_dates_before_each_line(stamp: str, tmp_path: Path) -> None:
+    rows = []
+    for second in (0, 30, 60):
+        at = datetime.fromtimestamp(BEGIN + second, UTC)
+        rows += [
+            stamp.format(at=at, epoch=round(BEGIN) + second, line=line)
+            for name in FILES
+            for line in text_of(name).splitlines()
+        ]
+    log = tmp_path / "log"
+    log.write_text("\n".join(rows) + "\n")
+    os.utime(log, (BEGIN + 90, BEGIN + 90))  # the year of dates without one
+    series = proc_series.read(log)
+    assert [moment.ts // NS for moment in series.moments] == [BEGIN, BEGIN + 30, BEGIN + 60]
+    assert all(one.text(name) == whole(name) for one in series.moments for name in FILES)
+
+
+@pytest.mark.parametrize(
+    "before", ["", "/proc/buddyinfo:", "buddy ", "\x1b[1m", "> ", "web1: ", "    "]
+)
+def test_an_epoch_below_counts_is_a_date(before: str, tmp_path: Path) -> None:
+    rows = "".join(f"{before}{line}\n" for line in text_of("buddyinfo").splitlines())
+    text = "".join(f"{BEGIN + second:.0f}\n{rows}" for second in (0, 30, 60))
+    assert proc_log.is_of_proc(text)
+    moments = read(tmp_path, text).moments
+    assert [(moment.ts // NS - BEGIN, blocks(moment) > 0) for moment in moments] == [
+        (second, True) for second in (0, 30, 60)
+    ]
+
+
+LABELS = ["Snapshot 3 at {}", "[{}] buddyinfo:", "{} buddyinfo", "DATE: {} of web1", "web1 | {}\n"]
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_a_date_among_words_right_above_a_copy(label: str, tmp_path: Path) -> None:
+    rows = text_of("buddyinfo")
+    text = "".join(f"{label.format(f'2026-11-21 06:15:{s:02}')}\n{rows}" for s in (0, 20, 40))
+    moments = read(tmp_path, "2026-11-20 01:02:03 starting\n\n\n\n" + text).moments
+    assert [moment.ts // NS - BEGIN for moment in moments] == [0, 20, 40]
 
 
 # Where copies are

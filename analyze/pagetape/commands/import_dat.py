@@ -229,11 +229,12 @@ def command(
 
     Copies of /proc over time need no trace.dat: a directory of dated copies of zoneinfo, buddyinfo,
     pagetypeinfo and vmstat, a sosreport (a directory or tar archive), the log of a cron job
-    with `date` and `cat` of these files, the text of Prometheus' node_exporter, or a table of PCP
-    (pmrep -o csv, pmdumptext) with mem.buddyinfo and mem.zoneinfo. The content of a file tells what
-    it is. Its dates are those in the file, in its name or in that of a directory, or else that of
-    its last change. The tape has a snapshot and a sample for each moment, and no events. Damaged
-    copies are left out; the tape says which, and so does each report.
+    with `date` and `cat` of these files or a date before each line, the text of Prometheus'
+    node_exporter, or a table of PCP (pmrep -o csv, pmdumptext) with mem.buddyinfo and mem.zoneinfo.
+    The content of a file tells what it is. Its dates are those in the file, in its name or in that
+    of a directory, or else that of its last change. The tape has a snapshot and a sample for each
+    moment, and no events. Damaged copies are left out; the tape says which, and so does each
+    report.
 
     T.tape is a tape of `record --defer`, of a killed recorder, or of a recorder that
     ran out of disk space. It may come from another machine. The command decodes the tape and the

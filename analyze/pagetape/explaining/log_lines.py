@@ -21,16 +21,19 @@ from typing import BinaryIO
 LONGEST = 1 << 16  # bytes of a line; the rest of a longer one is dropped
 GAP = "\x01"
 
+_LONGEST_PREFIX = 240  # characters
 _LOOK_AHEAD = 20_000  # lines that show the width of a terminal, and the encoding of a mail
 
 # What stands for a plain character where somebody wrote the text down.
 _PLAIN = str.maketrans({"\u00d7": "x", "\uff0c": ",", "\u00a0": " ", "\0": " ", GAP: " "})
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _ENTITY = re.compile(r"&(?:lt|gt|amp|nbsp|quot|#\d{2,4});")
-_TAG = re.compile(r"</?(?:p|br|pre|div|code|span|samp|tt|li|td)(?: [^<>]{0,80})? ?/?>")
+_TAG = re.compile(r"</?(?:p|br|pre|div|code|span|samp|tt|li|t[rd])(?: [^<>]{0,80})? ?/?>")
 _QUOTED = re.compile(rb"=([0-9A-F]{2})")
 # A message in JSON, as journalctl, dmesg and others write it.
-_JSON = re.compile(r'"(?:MESSAGE|message|msg|log)" *: *("(?:[^"\\]|\\.)*")')
+_JSON = re.compile(
+    r'"(?:MESSAGE|message|msg|log|short_message|textPayload)" *: *("(?:[^"\\]|\\.)*")'
+)
 
 _ZONES = r"(?:DMA32|DMA|Normal|HighMem|Movable|Device)"
 _DAY = r"\d\d:\d\d:\d\d(?:[.,]\d+)?"
@@ -70,9 +73,15 @@ _PREFIXES = [
     (re.compile(r"\d{1,9}:(?=\[ *\d)"), True),  # grep -n
     (re.compile(r"(?:[|>] ?)+"), False),
 ]
+# What a message of a memory state begins with, behind a prefix of any kind, and the end of one.
+_ANCHOR = re.compile(
+    rf"(?:Node \d+ )?{_ZONES}(?: free:\d+kB min|: \d+\*\d)|lowmem_reserve\[\]: \d|Mem-[Ii]nfo:"
+    r"|\d+ total pagecache pages"
+)
+_RESERVE_END = re.compile(r"lowmem_reserve\[\]:(?: \d+)+((?:\\n|[^\w\s]){1,4})\s*$")
 _STAMP_INSIDE = re.compile(r"(?<=\S)\s*(?=\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? ?)")
 _CALLER = re.compile(r"caller=([TC]\d+)|^\[ *([TC]\d+)\]")
-_NEWLINES = re.compile(r"#012|\\x0a|\\n(?= )")
+_NEWLINES = re.compile(r"#012|\\x0a|\\n(?= |$)")
 
 # A message that begins without a prefix.
 _BEGINS = re.compile(
@@ -199,6 +208,27 @@ def _stripped(text: str) -> tuple[str, str, bool]:
             return text, caller, begins
 
 
+def _frame(lines: Iterable[bytes]) -> re.Pattern[str] | None:
+    """The prefix that most messages have, where it is of no known kind, and what ends them."""
+    prefixes: Counter[str] = Counter()
+    ends: Counter[str] = Counter()
+    for text in map(_text, lines):
+        if (found := _ANCHOR.search(text, 0, _LONGEST_PREFIX)) and _messages(text) == [text]:
+            rest, *_ = _stripped(text[: found.start()])
+            parts = re.findall(r"\d+|\s+|[^\d\s]+", text[: found.start()])
+            shape = "".join(
+                r"\d+" if one[0].isdigit() else r"\s*" if one.isspace() else re.escape(one)
+                for one in parts
+            )
+            prefixes[shape if rest.strip() else ""] += 1
+            ends.update(_RESERVE_END.findall(text))
+    shape, often = prefixes.most_common(1)[0] if prefixes else ("", 0)
+    end, ended = ends.most_common(1)[0] if ends else ("", 0)
+    if often < 3 or not (shape or ended > 1):
+        return None
+    return re.compile(rf"{shape}(.*?)(?:{re.escape(end)}\s*)?$" if ended > 1 else rf"{shape}(.*)$")
+
+
 def _messages(text: str) -> list[str]:
     """The messages in a line of JSON; the line itself if it is none."""
     found = _JSON.findall(text) if '"' in text else []
@@ -208,11 +238,12 @@ def _messages(text: str) -> list[str]:
         return [text]
 
 
-def _pieces(lines: Iterable[bytes]) -> Iterator[_Piece]:
+def _pieces(lines: Iterable[bytes], frame: re.Pattern[str] | None) -> Iterator[_Piece]:
     caller = ""
     for number, data in enumerate(lines, 1):
         raw = _text(data)
-        whole = _messages(raw)
+        framed = frame.match(raw) if frame else None
+        whole = [framed[1]] if framed else _messages(raw)
         of_json = whole != [raw]
         parts = (_STAMP_INSIDE.split(one) if one.count("[") > 1 else (one,) for one in whole)
         for part in chain.from_iterable(parts):
@@ -247,7 +278,7 @@ def _joined(text: str, rest: str, folded_hard: bool) -> str:
         return f"{text[:-1]}{GAP}{rest.lstrip()}"
     if folded_hard:
         return text + rest
-    end, begin = text.rstrip(), rest.lstrip()
+    end, begin = text.rstrip(" \\"), rest.lstrip()
     if text.endswith(" ") or not end:
         return f"{end} {begin}"
     for tail, head in _CUT_WORDS:
@@ -267,7 +298,9 @@ def _is_fragment(text: str, rest: str) -> bool:
 
 def lines(file: BinaryIO) -> Iterator[Line]:
     """The messages of a log, in its order. Reads on while they are taken."""
-    found = _pieces(_decoded(_chunks(file)))
+    read = _decoded(_chunks(file))
+    first = list(islice(read, _LOOK_AHEAD))
+    found = _pieces(chain(first, read), _frame(first))
     ahead = list(islice(found, _LOOK_AHEAD))
     width = _fold_width(ahead)
     last: _Piece | None = None

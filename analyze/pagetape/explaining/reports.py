@@ -32,14 +32,14 @@ _HEADERS = {
         ("page allocation failure",),
         re.compile(
             r"(?:(?P<comm>[^:]{1,40}(?::[^: ]{1,20})?): )?page allocation failure(?P<sign>[.:])"
-            rf"(?: order:(?P<order>\d{{1,2}})(?!\d)(?:, mode: ?{_MASK}{_NODES})?)?"
+            rf"(?: order:(?P<order>\d{{1,2}})(?![\d*])(?:, mode: ?{_MASK}{_NODES})?)?"
         ),
     ),
     "stall": (
         ("page allocation stalls",),
         re.compile(
             r"(?:(?P<comm>[^:]{1,40}(?::[^: ]{1,20})?): )?page allocation stalls for (?P<ms>\d+)ms,"
-            rf" order:(?P<order>\d{{1,2}})(?!\d)(?:, mode: ?{_MASK}{_NODES})?"
+            rf" order:(?P<order>\d{{1,2}})(?![\d*])(?:, mode: ?{_MASK}{_NODES})?"
         ),
     ),
     "oom": (
@@ -54,10 +54,11 @@ _HEADERS = {
         ("vmalloc",),
         re.compile(
             r"(?:(?P<comm>[^:]{1,40}(?::[^: ]{1,20})?): )?vmalloc(?:_node_range)? ?(?:error|:"
-            r" allocation failure)?:? ?(?:size (?P<size>\d+)|(?P<bytes>\d+) bytes),? ?"
+            r" allocation failure(?P<partly>, allocated \d+ of)?)?:? ?"
+            r"(?:size (?P<size>\d+)|(?P<bytes>\d+) bytes),? ?"
             r"(?:page order (?P<order>\d{1,2})(?!\d), ?)?(?P<why>failed to allocate pages"
             r"|failed to map pages"
-            rf"|vm_struct allocation failed)?(?:,? mode: ?{_MASK}{_NODES})?"
+            rf"|vm_struct allocation failed)?(?:,? ?mode: ?{_MASK}{_NODES})?"
         ),
     ),
     "vmap": (
@@ -71,7 +72,7 @@ _HEADERS = {
         ("vmemmap alloc",),
         re.compile(
             r"(?:(?P<comm>[^:]{1,40}(?::[^: ]{1,20})?): )?vmemmap alloc failure:"
-            rf" order:(?P<order>\d{{1,2}})(?!\d)(?:, mode: ?{_MASK}{_NODES})?"
+            rf" order:(?P<order>\d{{1,2}})(?![\d*])(?:, mode: ?{_MASK}{_NODES})?"
         ),
     ),
     "cma": (
@@ -94,7 +95,7 @@ _TAILS = ("slub", "charge", "killed")
 
 _SUBJECT = re.compile(r"(?:Subject|Re|RE|Fwd|Title|In-Reply-To):|# ")
 _TITLES = ("Mem-Info:", "Mem-info:")
-_PRELUDE = re.compile(r"vmalloc: allocation failure, allocated \d+ of \d+ bytes")
+_PRELUDE = re.compile(r"vmalloc: allocation failure: \d+ bytes")  # up to 5.12
 _COUNTERS = re.compile(r"(?<!\w)(free|free_cma|free_pcp|bounce|unstable|shmem):(\d+)(?![\dkK])")
 _HIGHMEM = re.compile(r"^(\d+) pages HighMem(/MovableOnly)?")
 # A node that has memory: the lines of a node without any are all 0.
@@ -193,7 +194,7 @@ class Report:
     cache: str | None = None
     nodemask: str | None = None
     mems: str | None = None
-    prelude: bool = False
+    prelude: bool = False  # vmalloc failed before it asked for pages
     suppressed: int = 0  # failures that the kernel left out before it
     mixed: list[str] = field(default_factory=list)  # why lines may be of another report
     last_line: int = 0

@@ -150,6 +150,7 @@ def _flags(report: Report, kernel: Kernel, doubts: list[str]) -> tuple[Flags | N
         gfp.era_of(kernel.first)
     ]
     likely = [era for era in eras if era in gfp.plausible(value)] or eras
+    likely = [era for era in likely if _has_base(era.flags(value)[0], era.first)] or likely
     decoded = {era.flags(value)[0] for era in likely}
     if len({_meaning(flags) for flags in decoded}) > 1:
         doubts.append(f"mode {mask} has different flags on the kernels that it may be of")

@@ -77,7 +77,8 @@ def of_report(report: Report, request: Request) -> Verdict:
         return other
     verdict = of_state(report.state, request)
     if request.kind == "vmalloc" and verdict.passes:
-        named = (report.header.found if report.header else {}).get("why")
+        found = report.header.found if report.header else {}
+        named = found.get("why") or found.get("partly")
         name = "cannot_tell" if named else "vmalloc_space_or_other"  # pages or addresses
         return replace(verdict, name=name, sure=False)
     if request.kind == "stall":
@@ -114,6 +115,11 @@ def _other_cause(report: Report, request: Request) -> Verdict | None:
         return verdict(
             "memcg_limit", f"{report.cache} is a cache of a memory cgroup: its charge failed"
         )
+    if report.prelude and request.kind in ("failure", "vmalloc"):
+        state = of_state(report.state, request)
+        why = "vmalloc: no room in its area of addresses, or a size above the machine's memory"
+        found = verdict("vmalloc_space_or_other", why, state.passes or not zones)
+        return replace(found, sums=state.sums, passes=state.passes, rows=state.rows)
     if request.kind == "vmap":
         return verdict("vmalloc_space_or_other", "no room in the vmalloc area of addresses")
     failed = header.get("why")
@@ -191,20 +197,23 @@ def _outcome(state: State, request: Request, rules: Rules, layout: tuple[str, ..
     highest = request.highest(layout)
     seen_h = any("H" in one.types() for one in state.lists.values())
     shown = (state.counters.get("free_cma"), seen_h)
-    sums = []
+    sums: list[Sum] = []
+    empty: list[Sum] = []  # no zonelist has an empty zone
     for (node, name), zone in state.zones.items():
         if ORDER.index(name) > ORDER.index(highest):
             continue
         if request.nodes is not None and node not in request.nodes:
             continue
-        if zone.kb and 0 in (zone.kb.get("managed", 1), zone.kb.get("present", 1)):
-            continue  # no zonelist has an empty zone
         reserve = _reserve(zone, layout, highest)
         one = check(zone, asked, rules, reserve, state.page_kb, shown)
         if request.kind in ("oom", "unknown") and one.free is not None:
             one.last_try = last_try(one, asked, rules, state.page_kb)
-        sums.append(one)
-    found = _Outcome("cannot_tell", sums, rights)
+        is_empty = zone.kb and 0 in (zone.kb.get("managed", 1), zone.kb.get("present", 1))
+        (empty if is_empty else sums).append(one)
+    found = _Outcome("cannot_tell", sums or empty, rights)
+    if empty and not sums:
+        found.unsure.append("no zone that the request may take has memory (managed: 0)")
+        sums = empty
     if sums:
         _decide(found, state, request, layout, highest)
     elif state.lists:

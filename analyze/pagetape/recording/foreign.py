@@ -39,6 +39,10 @@ _JSON_TRACE = Kind(
     "a trace in JSON, as of Chrome or Perfetto", f"pagetape writes it, but {_RECORD}"
 )
 _HTML = Kind("an HTML page", f"download the file itself, or {_RECORD}")
+_GRAPH = Kind(
+    "a function_graph trace without times", f"set its option funcgraph-abstime, or {_RECORD}"
+)
+_GRAPH_EVENT = re.compile(rb"^ *\d+\).*/\* \w+: ", re.MULTILINE)
 _COMPRESSED = "decompress it first"
 
 # By their first bytes.
@@ -76,7 +80,8 @@ _TEXTS = (
     (rf".+\s\d+(/\d+)?\s+\[\d+\]\s+{_STAMP}\s*[\w-]+:\w+:", _PERF_SCRIPT),
     (rf".+-\d+\s+(\(\s*[\d-]+\)\s+)?\[\d+\]\s.*{_STAMP}\s*\w+:", _FTRACE),
     (rf"(.*\s)?{_STAMP}\s*(\d+\s+)?\w+:\w+:\s", _PERF_SCRIPT),
-    (rf"\s*.+-\d+ .*{_STAMP}\s*\w+:\s", _FTRACE),
+    (rf"\s*.+-\d+ .*({_STAMP}|\d+us[^\w:]*:)\s*\w+:\s", _FTRACE),
+    (r" *\d+\.\d+ +\| +\d+\) .*/\* \w+: ", _FTRACE),
     (
         r".*(page allocation (failure|stalls)|invoked oom-killer|Mem-Info:|Out of memory"
         r"|Killed process|free:\d+kB min:\d+kB"
@@ -132,6 +137,10 @@ def kind_of(data: bytes, size: int) -> Kind:
         return _PERFETTO
     if b"\0" in data:
         return Kind("a binary file of an unknown kind", _RECORD)
+    if b"Dumping ftrace buffer:" in data:
+        return _FTRACE
+    if _GRAPH_EVENT.search(data):
+        return _GRAPH
     for line in _lines(data):
         for pattern, kind in _COMPILED:
             if pattern.match(line):
