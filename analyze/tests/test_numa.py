@@ -87,7 +87,8 @@ def test_a_table_of_costs_that_is_none_is_bad_usage(
 
 def test_a_machine_of_one_node_gets_a_note(tmp_path: Path, pagetape: Run) -> None:
     one = write(tmp_path / "one.tape", [], [{"id": 0, "cpus": [0], "distance": [10]}])
-    several = write(tmp_path / "three.tape", [])
+    alloc = {"ts": 0, "kind": "alloc", "pfn": 1, "page_order": 0, "gfp_flags": 0}
+    several = write(tmp_path / "three.tape", [alloc])
     note = "this machine has one node: there is nothing to compare"
     for name in ("numa.thp", "numa.preference"):
         assert note in pagetape("report", name, one).out.splitlines()

@@ -87,9 +87,14 @@ def test_an_event_of_reclaim_belongs_to_its_actor(tmp_path: Path, pagetape: Run)
         ["other", 0, 1, 1, 0, 0],
     ]
     assert found[0]["efficiency"] == 0.5
-    path = write_reclaim(tmp_path / "replay.tape", rows[1:2])  # a replay has no events of scans
-    runs_only = pagetape("report", "reclaim.by_actor", path, "--json").json["rows"]
-    assert [(r["runs"], r["scanned"], r["written"]) for r in runs_only] == [(1, None, None)]
+    run = {"kernel": "6.18", "policies": ["mainline"], "reclaim": "R1", "own": True, "tier": "B"}
+    for facts, nr in (FACTS, 0), (FACTS | {"replay": run}, None):  # a replay has no scans
+        with Writer(tmp_path / f"{nr}.tape", facts) as out:
+            out.rows("reclaim", [{"ts": 1, "cpu": 0, "flags": 0, "at": 0, "node": 0} | rows[1][1]])
+        found = pagetape("report", "reclaim.by_actor", tmp_path / f"{nr}.tape", "--json").json[
+            "rows"
+        ]
+        assert [(r["runs"], r["scanned"], r["written"]) for r in found] == [(1, nr, nr)]
 
 
 def test_events_and_counters_agree(pagetape: Run) -> None:

@@ -16,7 +16,7 @@ from pagetape.tapes import played_span
 MARK = {"cpu": 1, "pid": 7, "pfn": 4096, "page_order": 4}
 OTHER = {"cpu": 0, "pid": 8, "pfn": 99, "page_order": 0}
 BEGIN, END = 1000, 5_000_000_000
-NEVER = 2**64 - 1
+FIRST, LAST = 900, END + 10  # events
 
 
 def event(ts: int, kind: str, page: dict[str, Any] = OTHER) -> dict[str, Any]:
@@ -102,11 +102,11 @@ def test_a_tape_without_events_has_none_to_play(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("snapshots", "span"),
     [
-        ([], (0, NEVER)),
-        ([snapshot(0, BEGIN)], (BEGIN + 1, NEVER)),
+        ([], (FIRST, LAST)),
+        ([snapshot(0, BEGIN)], (BEGIN + 1, LAST)),
         ([snapshot(0, BEGIN), snapshot(1, END)], (BEGIN + 1, END)),
-        ([snapshot(0, BEGIN), snapshot(1, END), snapshot(2, END + 1, "proc")], (BEGIN + 1, NEVER)),
-        ([snapshot(0, BEGIN, "proc"), snapshot(1, END)], (0, NEVER)),
+        ([snapshot(0, BEGIN), snapshot(1, END), snapshot(2, END + 1, "proc")], (BEGIN + 1, LAST)),
+        ([snapshot(0, BEGIN, "proc"), snapshot(1, END)], (FIRST, LAST)),
     ],
 )
 def test_the_events_of_the_view_played_are_counted(
