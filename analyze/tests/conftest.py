@@ -8,6 +8,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -333,6 +334,15 @@ def pagetape(capfd: pytest.CaptureFixture[str]) -> Callable[..., Said]:
         return Said(status, out, err)
 
     return run
+
+
+def import_killed(pagetape: Callable[..., Said], tape: Path, whole: Path) -> None:
+    """Import the tape of a killed recorder, which its guard holds for a moment."""
+    until = time.monotonic() + 60
+    while (said := pagetape("import", tape, "-o", whole)).status and time.monotonic() < until:
+        assert "is still being recorded" in said.err
+        time.sleep(0.1)
+    assert said.status == 0
 
 
 def _on_terminal(*args: object, columns: int = 80, typed: bytes = b"", **env: str) -> str:
