@@ -336,13 +336,13 @@ def pagetape(capfd: pytest.CaptureFixture[str]) -> Callable[..., Said]:
     return run
 
 
-def import_killed(pagetape: Callable[..., Said], tape: Path, whole: Path) -> None:
-    """Import the tape of a killed recorder, which its guard holds for a moment."""
+def when_let_go(pagetape: Callable[..., Said], *command: object) -> Said:
+    """A command on the tape of a killed recorder, which its guard holds for a moment."""
     until = time.monotonic() + 60
-    while (said := pagetape("import", tape, "-o", whole)).status and time.monotonic() < until:
+    while (said := pagetape(*command)).status and time.monotonic() < until:
         assert "is still being recorded" in said.err
         time.sleep(0.1)
-    assert said.status == 0
+    return said
 
 
 def _on_terminal(*args: object, columns: int = 80, typed: bytes = b"", **env: str) -> str:

@@ -22,7 +22,7 @@ from pagetape.recording.doctor import tracefs
 from pagetape.recording.exact import ExactSnapshots
 from pagetape.schemas.tape import Tape, Writer
 
-from .conftest import import_killed, write_golden
+from .conftest import when_let_go, write_golden
 
 Run = Callable[..., Any]
 
@@ -192,7 +192,7 @@ def test_a_killed_recording_has_each_event_once(tmp_path: Path, pagetape: Run) -
         time.sleep(2.5)  # past a checkpoint
         subprocess.run([sys.executable, "-c", _STORM, "0.5"], check=True, capture_output=True)
         run.kill()
-    import_killed(pagetape, out, whole)
+    assert when_let_go(pagetape, "import", out, "-o", whole).status == 0
     rows = Tape(whole).rows("lock_event")
     if not rows:
         livetest.skip("no lock was contended", by_chance=True)

@@ -20,7 +20,7 @@ from pagetape.recording.eventsets import Contents
 from pagetape.recording.exact import ExactSnapshots
 from pagetape.schemas.tape import Tape
 
-from .conftest import import_killed
+from .conftest import when_let_go
 
 Run = Callable[..., Any]
 Key = tuple[int, int, str]  # CPU, node, zone: a PCP
@@ -224,7 +224,7 @@ def test_a_killed_recording_has_each_once(tmp_path: Path, pagetape: Run) -> None
         subprocess.run([sys.executable, "-c", _CROSS, "2"], check=True)
         run.kill()
     printed._switch_off(printed._top_switch())  # which the killed one can no more
-    import_killed(pagetape, out, whole)
+    assert when_let_go(pagetape, "import", out, "-o", whole).status == 0
     rows = Tape(whole).table("stamp").to_pylist()
     assert len(rows) > 10 and [row["at"] for row in rows] == sorted(row["at"] for row in rows)
     assert len({(row["cpu"], row["ts"]) for row in rows}) == len(rows)

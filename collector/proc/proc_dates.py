@@ -13,20 +13,20 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 
 # How the name of each month begins: English, German, French, Spanish, Italian, Portuguese.
-_MONTHS = [
-    tuple(names.split())
-    for names in (
-        *(
-            "jan ene gen",
-            "feb fév fev",
-            "mar mär mrz",
-            "apr avr abr",
-            "may mai mag",
-            "jun juin giu",
-        ),
-        *("jul juil lug", "aug aoû ago", "sep set", "oct okt ott out", "nov", "dec dez déc dic"),
-    )
-]
+_MONTHS = (
+    ("jan", "ene", "gen"),
+    ("feb", "fév", "fev"),
+    ("mar", "mär", "mrz"),
+    ("apr", "avr", "abr"),
+    ("may", "mai", "mag"),
+    ("jun", "juin", "giu"),
+    ("jul", "juil", "lug"),
+    ("aug", "aoû", "ago"),
+    ("sep", "set"),
+    ("oct", "okt", "ott", "out"),
+    ("nov",),
+    ("dec", "dez", "déc", "dic"),
+)
 
 # Hours east of UTC of the zones that `date` names and that mean one thing; the others count as UTC.
 _ZONES = {"utc": 0, "gmt": 0, "z": 0, "wet": 0, "west": 1, "cet": 1, "cest": 2, "eet": 2, "eest": 3}

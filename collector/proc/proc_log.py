@@ -92,10 +92,15 @@ def _zoneinfo(text: _Open, line: str) -> bool:
     return not line.strip() or line.startswith("  ") or folded
 
 
+def _is_fold(line: str) -> bool:
+    """Whether a line is the rest of a row of counts, and no date in seconds."""
+    return bool(_ONLY_COUNTS.fullmatch(line)) and proc_dates.of_line(line.strip()) is None
+
+
 def _buddyinfo(text: _Open, line: str) -> bool:
     if row := _ROW.fullmatch(line):
         return text.is_new(row.groups()[:2])
-    return bool(_ONLY_COUNTS.fullmatch(line)) and proc_dates.of_line(line.strip()) is None
+    return _is_fold(line)
 
 
 def _pagetypeinfo(text: _Open, line: str) -> bool:
@@ -111,8 +116,7 @@ def _pagetypeinfo(text: _Open, line: str) -> bool:
     if _WORDS.fullmatch(line):
         text.columns += len(line.split())
         return True
-    is_rest = bool(_ONLY_COUNTS.fullmatch(line)) and proc_dates.of_line(line.strip()) is None
-    return not line.strip() or is_rest
+    return not line.strip() or _is_fold(line)
 
 
 def _lines_like(pattern: re.Pattern[str]) -> Callable[[_Open, str], bool]:

@@ -38,7 +38,7 @@ moment AS (
 change AS (
     SELECT
         ts,
-        regexp_replace(name, '_(dma|dma32|normal|high|movable|device)$', '') AS name,
+        counter_of_zones(name) AS name,
         value,
         value - lag(value) OVER (PARTITION BY name ORDER BY ts) AS nr
     FROM point

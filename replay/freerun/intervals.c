@@ -79,12 +79,12 @@ static bool tick(struct replay *r)
 static void start(struct replay *r, uint64_t ts)
 {
 	uint64_t interval = r->run.config.interval_ns;
-	uint64_t shift = ts < interval ? 0 : interval - r->run.config.interval_ts % interval;
+	uint64_t phase = ts < interval ? 0 : r->run.config.interval_ts % interval;
 
 	r->next_tick = ts + r->tick_ns;
 	r->next_look = ts;
 	pcp_occupancies_start(&r->occupancies, ts);
-	r->interval_end = ts - (ts + shift) % interval + interval;
+	r->interval_end = ts - (ts - phase) % interval + interval;
 	fragmentation_sample_write(r->model, r->samples, ts);
 	for (int i = 0; i < r->model->nr_zones; i++)
 		r->model->zones[i].boosted_at = ts;

@@ -142,7 +142,7 @@ struct comparison {
 	struct pieces pieces;   /* of the model */
 	struct pieces recorded; /* the same, for a drain without end */
 	int drained;            /* pages, recorded */
-	int over;               /* of its pieces that ended, because entries are drained whole */
+	int over;               /* excess of ended pieces, because entries are drained whole */
 	frame_nr guess; /* the next page, if the last one came from a refill without events */
 };
 

@@ -133,9 +133,8 @@ def _has(tape: Tape, need: str) -> bool:
     if not kind:
         return tape.num_rows(table) > 0 or _measured(tape, table)
     if kind == "began":
-        return "replay" in tape.facts or tape.table(table)["began"].null_count < tape.num_rows(
-            table
-        )
+        rows = tape.batches(table, ["began"])
+        return "replay" in tape.facts or any(part["began"].null_count < len(part) for part in rows)
     if table == "event" and tape.num_rows("event_count"):  # a run of a sweep
         return kind == "alloc_extfrag"
     if need == "event.free" and zone_events.is_zone(tape) and "replay" not in tape.facts:

@@ -2,9 +2,7 @@
 """The tape under examination: its queries, its facts, and what its recording left out."""
 
 import json
-import re
 import shlex
-from collections import Counter
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +12,6 @@ from pagetape.asking.database import Database
 from pagetape.schemas import TABLES
 from pagetape.schemas.tape import Tape
 from pagetape.tapes import absent, zone_events
-
-_OF_ZONE = re.compile(r"_(dma|dma32|normal|high|movable|device)$")
 
 
 class Case:
@@ -46,12 +42,8 @@ class Case:
 
     @cached_property
     def counters(self) -> dict[str, int]:
-        """The change of each counter of /proc/vmstat, that of all zones where the kernel counts by
-        zone (pgscan_kswapd up to 4.7); empty if the tape has none."""
-        found: Counter[str] = Counter()
-        for row in self.rows("counters"):
-            found[_OF_ZONE.sub("", row["name"])] += row["change"]
-        return found
+        """The change of each counter of /proc/vmstat; empty if the tape has none."""
+        return {row["name"]: row["change"] for row in self.rows("counters")}
 
     @cached_property
     def zones(self) -> list[dict[str, Any]]:

@@ -190,8 +190,8 @@ class Source:
 
     @cached_property
     def _interval_ts(self) -> int:
-        """A run shows its zones when the recorder sampled those of the machine: what lies between
-        two moments of a second can differ by half of the free pages."""
+        """An end of a run's intervals: where in each second the recorder sampled the zones. Half of
+        the free pages can go within a second, so samples of other moments do not compare."""
         samples = self.tape.span("free_count")
         return samples[0] if samples else 0
 
