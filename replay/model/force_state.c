@@ -102,6 +102,20 @@ void put_back(struct model *m, frame_nr head, int order)
 	list_add_head(m->frames, free_list(zone, m->frames[chunk].order, type), chunk);
 }
 
+void move_behind(struct model *m, frame_nr chunk, list_nr prev)
+{
+	struct frame *f = m->frames;
+	list_nr list = free_list(frame_zone(m, chunk), f[chunk].order, f[chunk].list);
+	bool is_entry = prev < m->nr_frames && f[prev].state == FRAME_FREE &&
+			f[prev].order == f[chunk].order && f[prev].list == f[chunk].list &&
+			frame_zone(m, prev) == frame_zone(m, chunk);
+
+	if (prev == chunk || (prev != list && !is_entry))
+		return;
+	list_del(f, chunk);
+	list_add(f, chunk, prev, f[prev].next);
+}
+
 /* A free chunk above pageblock order changes as a whole. */
 static bool retype_chunk(struct model *m, struct zone *zone, frame_nr chunk, int migratetype)
 {

@@ -18,6 +18,8 @@ void force_used(struct model *m, frame_nr head, int order);
 
 /* Undo buddy_take_smallest(): merge the chunk again and put it at the head of its list. */
 void put_back(struct model *m, frame_nr head, int order);
+/* Move a free chunk behind `prev`, an entry of its list or the list, if `prev` still is that. */
+void move_behind(struct model *m, frame_nr chunk, list_nr prev);
 
 /*
  * __isolate_free_page: take 2^order free pages. If they are most of a pageblock, it becomes

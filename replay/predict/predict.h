@@ -64,6 +64,21 @@ struct asked_drain {
 	struct freed free;
 };
 
+/*
+ * A free past the PCP. Its chunk joins the free lists later than its event: once the kernel has
+ * cleared it (init_on_free, 5.3) and has the zone's lock.
+ */
+struct direct_free {
+	struct window_event free;
+	uint64_t by; /* row before which the chunk has joined; 0: no free */
+	uint32_t behind[NR_PAGE_ORDERS];   /* [order] the entry or list before the buddy that the
+					      chunk merged with; NO_FRAME: none */
+};
+
+enum {
+	RESTS = 4 /* of one CPU at a time: the task that runs meanwhile may be interrupted too */
+};
+
 /* A drain that the model predicts. */
 struct drain_due {
 	int pages, list;
@@ -94,9 +109,9 @@ struct validate {
 	uint64_t last_ts; /* of `event` fed */
 	struct failed_requests failed;
 	struct asked_drain *asked; /* [cpu] */
-	struct asked_drain *rests; /* [cpu] pieces after an interruption of such a drain */
+	struct asked_drain *rests; /* [cpu * RESTS] such drains that go on after an interruption */
 	struct boundary_refill *boundary_refills; /* [cpu] */
-	struct window_event *direct_frees;        /* [cpu] its latest free past the PCP */
+	struct direct_free *direct_frees;         /* [cpu] its latest one */
 	/* [pcp] its high without the effect of below_high and reclaim_active, which are guesses
 	 * until a refill or drain proves them: trust_high() */
 	int *highs;
@@ -349,10 +364,25 @@ void emit_late_free(struct validate *v, frame_nr frame, int order, uint16_t cpu)
 /* A page leaves the free lists: if a late free has still to put it there, that free was before. */
 void join_before(struct validate *v, frame_nr frame, struct window_event *event);
 
+/* late_direct_frees.c */
+
+/* A free past the PCP is about to put its chunk onto the free lists. */
+void note_direct_free(struct validate *v, const struct window_event *event);
+/*
+ * A free of another CPU whose chunk, merged or not, is part of the free chunk of `frame` and may
+ * not have joined the lists before an event; else NULL.
+ */
+struct direct_free *late_direct_free(const struct validate *v, frame_nr frame,
+				     const struct window_event *before);
+/* Take its chunk off again; the buddies that it merged with go back to their places. */
+void unmerge_late(struct validate *v, const struct direct_free *late);
+
 /* predict_drain.c */
 
 /* A pcpu_drain without a prediction so far: a whole PCP is emptied. */
 void predict_drain(struct validate *v, struct window_event *first);
+/* The drain that goes on with this event after an interruption, or NULL. */
+struct asked_drain *rest_of(const struct validate *v, const struct window_event *first);
 /* The vmstat worker of a CPU runs. */
 void predict_tick(struct validate *v, const struct reclaim_event *reclaim_event);
 

@@ -468,54 +468,40 @@ static uint32_t predict_pick(struct validate *v, struct zone *zone, const struct
 }
 
 /*
- * The chunk of another CPU's latest event, if that is a free past the PCP: the kernel puts it onto
- * its free list later, because the event comes before it locks the zone.
- */
-static struct window_event *late_chunk(const struct validate *v, frame_nr chunk, int cpu)
-{
-	const struct frame *f = &v->m->frames[chunk];
-
-	for (int other = 0; other < v->m->nr_cpus; other++) {
-		struct window_event *free = &v->direct_frees[other];
-
-		if (free->frame == chunk && free->at == v->whereabouts.ran[other] && free->at &&
-		    other != cpu && f->state == FRAME_FREE && f->order == free->order)
-			return free;
-	}
-	return NULL;
-}
-
-/*
- * The model took `frame`, and the kernel another page: perhaps before the chunk of `frame` was on
- * its list. Returns whether the model takes the recorded page then.
+ * The model took `frame`, and the kernel another page: perhaps before a chunk that another CPU
+ * frees was on its list. Returns whether the model takes the recorded page then.
  */
 static bool take_before_free(struct validate *v, struct zone *zone, const struct request *rq,
 			     enum rmqueue_mode *mode, const struct pick *pick, frame_nr frame)
 {
 	struct model *m = v->m;
 	const struct prediction first = v->prediction;
-	struct window_event *free = late_chunk(v, block_head(m, frame), pick->last->cpu);
-	struct doubtful_free late;
+	struct direct_free *late = late_direct_free(v, frame, pick->last);
+	struct doubtful_free free;
+	list_nr behind;
 	bool other_block;
 	int type;
 
-	if (!free || v->whereabouts.late_frees.nr == MAX_LATE_FREES || !rule_is_on(RULE_zone_order))
+	if (!late)
+		late = late_direct_free(v, pick->frame, pick->last);
+	if (!late || v->whereabouts.late_frees.nr == MAX_LATE_FREES || !rule_is_on(RULE_zone_order))
 		return false;
-	late = (struct doubtful_free){*free, pick->last->at + 1};
-	type = m->frames[free->frame].list;
-	force_used(m, free->frame, free->order);
-	vmstat_diff_add(m, zone, -(1 << free->order));
+	behind = m->frames[block_head(m, late->free.frame)].prev;
+	type = m->frames[block_head(m, late->free.frame)].list;
+	unmerge_late(v, late);
 	frame = predict_pick(v, zone, rq, mode, pick, &other_block);
 	if (frame == pick->frame && !other_block) {
-		wait_for_doubtful(&v->whereabouts, &late);
-		put_off(v, free);
-		free->at = 0;
+		free = (struct doubtful_free){late->free, late->by};
+		wait_for_doubtful(&v->whereabouts, &free);
+		put_off(v, &late->free);
+		late->by = 0;
 		return true;
 	}
 	if (frame != NO_FRAME && !other_block)
 		undo_pick(v, frame, rq->order);
-	m->frames[free->frame].list = (uint16_t)type;
-	put_back(m, free->frame, free->order);
+	m->frames[late->free.frame].list = (uint16_t)type;
+	put_back(m, late->free.frame, late->free.order);
+	move_behind(m, block_head(m, late->free.frame), behind);
 	v->prediction = first;
 	return false;
 }

@@ -36,6 +36,31 @@ static void emit_drain(struct validate *v, const struct pcp *pcp, const struct w
 		      NULL);
 }
 
+struct asked_drain *rest_of(const struct validate *v, const struct window_event *first)
+{
+	for (int i = 0; i < RESTS; i++) {
+		struct asked_drain *rest = &v->rests[first->cpu * RESTS + i];
+
+		if (rest->at && rest->at == first->at)
+			return rest;
+	}
+	return NULL;
+}
+
+/* A place for a rest: of one that was not drained, or the one that comes last. */
+static struct asked_drain *place_of_rest(const struct validate *v, const struct window_event *now)
+{
+	struct asked_drain *rests = &v->rests[now->cpu * RESTS], *last = rests;
+
+	for (int i = 0; i < RESTS; i++) {
+		if (rests[i].at <= now->at)
+			return &rests[i];
+		if (rests[i].at > last->at)
+			last = &rests[i];
+	}
+	return last;
+}
+
 /* The drain of a free that overflowed its PCP, or its pieces after an interruption. */
 static void predict_overflow(struct validate *v, struct window_event *first, struct pcp *pcp,
 			     const struct asked_drain *asked)
@@ -47,7 +72,7 @@ static void predict_overflow(struct validate *v, struct window_event *first, str
 		.resumes = v->m->kernel->overflow_pieces,
 		.until = UINT64_MAX,
 	};
-	struct asked_drain *rest = &v->rests[first->cpu];
+	struct asked_drain *rest;
 	struct drained drained;
 
 	/* A virtual CPU may stand still amid the drain: a pause is no end if its size is a guess.
@@ -58,6 +83,7 @@ static void predict_overflow(struct validate *v, struct window_event *first, str
 	if (drained.resumed) {
 		if (asked->late)
 			emit_late_free(v, asked->late - 1, asked->free.order, pcp->cpu);
+		rest = place_of_rest(v, first);
 		*rest = *asked;
 		rest->late = 0;
 		rest->at = drained.resumed->at;
@@ -106,7 +132,7 @@ void predict_drain(struct validate *v, struct window_event *first)
 	struct model *m = v->m;
 	struct zone *zone = frame_zone(m, first->frame);
 	struct pcp *pcp = zone_pcp(m, zone, first->cpu);
-	struct asked_drain *asked = &v->asked[first->cpu], *rest = &v->rests[first->cpu];
+	struct asked_drain *asked = &v->asked[first->cpu], *rest = rest_of(v, first);
 	struct drain_due due = {.piece = INT_MAX, .until = UINT64_MAX};
 	struct drained drained;
 	const struct stamp *stamp;
@@ -120,7 +146,7 @@ void predict_drain(struct validate *v, struct window_event *first)
 		predict_overflow(v, first, pcp, &whole);
 		return;
 	}
-	if (rest->at && rest->at == first->at) {
+	if (rest) {
 		struct asked_drain part = *rest;
 
 		rest->at = 0;

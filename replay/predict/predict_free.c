@@ -23,7 +23,7 @@ struct window_event *following_drain(const struct validate *v, const struct wind
 		next = window_next(&v->window, next);
 	if (!next || event_depth(next) > event_depth(event) ||
 	    next->kind != EVENT_KIND_PCPU_DRAIN || next->taken || next->pid != event->pid ||
-	    next->at == v->rests[event->cpu].at || frame_zone(v->m, next->frame) != zone ||
+	    rest_of(v, next) || frame_zone(v->m, next->frame) != zone ||
 	    stamp_before(v, zone, event, next, STAMP_KIND_REMOTE_DRAIN))
 		return NULL;
 	return next;
@@ -257,7 +257,7 @@ static struct window_event *own_drain(const struct validate *v, const struct win
 {
 	return event->kind == EVENT_KIND_PCPU_DRAIN && !event->taken && event->pid == free->pid &&
 			       event->cpu == free->cpu && !event_depth(event) &&
-			       event->at != v->rests[event->cpu].at &&
+			       !rest_of(v, event) &&
 			       frame_zone(v->m, event->frame) == frame_zone(v->m, free->frame)
 		       ? event
 		       : NULL;
@@ -329,9 +329,9 @@ void predict_free(struct validate *v, struct window_event *event)
 		resolve_pending_miss(&v->score, event->frame, true);
 	pcp->touched = true;
 	if (m->record->zone_events || !pcp_takes(m, event->frame, event->order)) {
+		note_direct_free(v, event);
 		buddy_free_direct(m, zone, event->frame, event->order, v->capture);
 		no_guess(&v->score, block_head(m, event->frame));
-		v->direct_frees[event->cpu] = *event;
 		return;
 	}
 	if (pcp_lock_taken(&v->whereabouts, event, zone)) {

@@ -69,7 +69,7 @@ static void new_arrays(struct validate *v)
 	size_t cpus = (size_t)m->nr_cpus, pcps = (size_t)m->nr_zones * cpus;
 
 	v->asked = arrays_new(m->arrays, cpus, sizeof(*v->asked));
-	v->rests = arrays_new(m->arrays, cpus, sizeof(*v->rests));
+	v->rests = arrays_new(m->arrays, cpus * RESTS, sizeof(*v->rests));
 	v->boundary_refills = arrays_new(m->arrays, cpus, sizeof(*v->boundary_refills));
 	v->direct_frees = arrays_new(m->arrays, cpus, sizeof(*v->direct_frees));
 	v->refusals = arrays_new(m->arrays, (size_t)m->nr_zones, sizeof(*v->refusals));
