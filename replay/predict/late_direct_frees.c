@@ -16,7 +16,7 @@ void note_direct_free(struct validate *v, const struct window_event *event)
 	late->free = *event;
 	late->by = preempted_free_resumed(&v->whereabouts.next_events.departures.frees, event->at);
 	if (!late->by)
-		late->by = next ? next->at : event->at + 1;
+		late->by = next ? next->at : UINT64_MAX;
 	for (int order = 0; order < NR_PAGE_ORDERS; order++)
 		late->behind[order] = NO_FRAME;
 	for (int order = event->order; order < v->m->max_order; order++) {
@@ -41,7 +41,8 @@ struct direct_free *late_direct_free(const struct validate *v, frame_nr frame,
 	for (int other = 0; other < m->nr_cpus; other++) {
 		struct direct_free *late = &v->direct_frees[other];
 
-		if (other != before->cpu && late->by > before->at && m->frames[chunk].state == FRAME_FREE &&
+		if (other != before->cpu && late->by > before->at &&
+		    m->frames[chunk].state == FRAME_FREE &&
 		    m->frames[chunk].order >= late->free.order &&
 		    block_head(m, late->free.frame) == chunk)
 			return late;

@@ -70,9 +70,9 @@ struct asked_drain {
  */
 struct direct_free {
 	struct window_event free;
-	uint64_t by; /* row before which the chunk has joined; 0: no free */
-	uint32_t behind[NR_PAGE_ORDERS];   /* [order] the entry or list before the buddy that the
-					      chunk merged with; NO_FRAME: none */
+	uint64_t by;                     /* row before which the chunk has joined; 0: no free */
+	uint32_t behind[NR_PAGE_ORDERS]; /* [order] the entry or list before the buddy that the
+					    chunk merged with; NO_FRAME: none */
 };
 
 enum {

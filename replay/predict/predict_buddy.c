@@ -491,7 +491,8 @@ static bool take_before_free(struct validate *v, struct zone *zone, const struct
 	unmerge_late(v, late);
 	frame = predict_pick(v, zone, rq, mode, pick, &other_block);
 	if (frame == pick->frame && !other_block) {
-		free = (struct doubtful_free){late->free, late->by};
+		free = (struct doubtful_free){
+			late->free, late->by < UINT64_MAX ? late->by : pick->last->at + 1};
 		wait_for_doubtful(&v->whereabouts, &free);
 		put_off(v, &late->free);
 		late->by = 0;

@@ -209,6 +209,30 @@ TEST(a_block_may_join_its_list_after_another_cpu_took_one)
 	check(found.rows[3].kind == INFERRED_KIND_LATE_FREE && found.rows[3].at == 4);
 }
 
+/* CPU 1's page merges with its buddy, 1040, only after CPU 0 has taken that. */
+TEST(a_block_may_merge_after_another_cpu_took_its_buddy)
+{
+	static const struct chunk chunks[] = {{1024, 5, MOVABLE}, {2048, 4, MOVABLE}};
+	static const struct row events[] = {
+		ZONE_LOCKED(1, 2048, 4, MOVABLE),
+		ALLOC(1, 2048, 4, MOVABLE),
+		ZONE_LOCKED(1, 1024, 4, MOVABLE),
+		ALLOC(1, 1024, 4, MOVABLE),
+		FREE(1, 2048, 4),
+		FREE(1, 1024, 4),
+		ZONE_LOCKED(0, 2048, 4, MOVABLE),
+		ALLOC(0, 2048, 4, MOVABLE),
+		ZONE_LOCKED(0, 1040, 4, MOVABLE),
+		ALLOC(0, 1040, 4, MOVABLE),
+		FREE(1, 4, 0),
+		ZONE_LOCKED(0, 1024, 4, MOVABLE),
+		ALLOC(0, 1024, 4, MOVABLE),
+	};
+	VALIDATE *v = VALIDATED(chunks, events);
+
+	check(all_exact(v, DECISION_ZONE_LOCKED, 5) && all_exact(v, DECISION_ALLOC, 5));
+}
+
 /* The same page on CPU 1 shows that the list was another: its free is over once it goes on. */
 TEST(a_block_is_on_its_list_once_its_cpu_goes_on)
 {
