@@ -137,6 +137,19 @@ struct validate {
 	struct validate_totals totals;
 };
 
+/* The drain that goes on with this event after an interruption, or NULL. */
+static inline struct asked_drain *rest_of(const struct validate *v,
+					  const struct window_event *first)
+{
+	for (int i = 0; i < RESTS; i++) {
+		struct asked_drain *rest = &v->rests[first->cpu * RESTS + i];
+
+		if (rest->at && rest->at == first->at)
+			return rest;
+	}
+	return NULL;
+}
+
 /* alloc_zone_locked or alloc_extfrag: a page leaves the free lists. */
 static inline bool is_taking(const struct window_event *event)
 {
@@ -381,8 +394,6 @@ void unmerge_late(struct validate *v, const struct direct_free *late);
 
 /* A pcpu_drain without a prediction so far: a whole PCP is emptied. */
 void predict_drain(struct validate *v, struct window_event *first);
-/* The drain that goes on with this event after an interruption, or NULL. */
-struct asked_drain *rest_of(const struct validate *v, const struct window_event *first);
 /* The vmstat worker of a CPU runs. */
 void predict_tick(struct validate *v, const struct reclaim_event *reclaim_event);
 

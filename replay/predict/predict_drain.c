@@ -36,17 +36,6 @@ static void emit_drain(struct validate *v, const struct pcp *pcp, const struct w
 		      NULL);
 }
 
-struct asked_drain *rest_of(const struct validate *v, const struct window_event *first)
-{
-	for (int i = 0; i < RESTS; i++) {
-		struct asked_drain *rest = &v->rests[first->cpu * RESTS + i];
-
-		if (rest->at && rest->at == first->at)
-			return rest;
-	}
-	return NULL;
-}
-
 /* A place for a rest: of one that was not drained, or the one that comes last. */
 static struct asked_drain *place_of_rest(const struct validate *v, const struct window_event *now)
 {
