@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Frees past the PCP whose chunks join the free lists after events of other CPUs. */
+/* Frees past the PCP whose chunks join the free lists after events of other tasks. */
 #include "predict.h"
 
 #include "model/buddy.h"
@@ -41,8 +41,7 @@ struct direct_free *late_direct_free(const struct validate *v, frame_nr frame,
 	for (int other = 0; other < m->nr_cpus; other++) {
 		struct direct_free *late = &v->direct_frees[other];
 
-		if (other != before->cpu && late->by > before->at &&
-		    m->frames[chunk].state == FRAME_FREE &&
+		if (late->by > before->at && m->frames[chunk].state == FRAME_FREE &&
 		    m->frames[chunk].order >= late->free.order &&
 		    block_head(m, late->free.frame) == chunk)
 			return late;

@@ -382,7 +382,7 @@ void join_before(struct validate *v, frame_nr frame, struct window_event *event)
 /* A free past the PCP is about to put its chunk onto the free lists. */
 void note_direct_free(struct validate *v, const struct window_event *event);
 /*
- * A free of another CPU whose chunk, merged or not, is part of the free chunk of `frame` and may
+ * A free whose chunk, merged or not, is part of the free chunk of `frame` and may
  * not have joined the lists before an event; else NULL.
  */
 struct direct_free *late_direct_free(const struct validate *v, frame_nr frame,

@@ -468,7 +468,7 @@ static uint32_t predict_pick(struct validate *v, struct zone *zone, const struct
 }
 
 /*
- * The model took `frame`, and the kernel another page: perhaps before a chunk that another CPU
+ * The model took `frame`, and the kernel another page: perhaps before a chunk that another task
  * frees was on its list. Returns whether the model takes the recorded page then.
  */
 static bool take_before_free(struct validate *v, struct zone *zone, const struct request *rq,
