@@ -144,6 +144,7 @@ struct comparison {
 	int drained;            /* pages, recorded */
 	int over;               /* excess of ended pieces, because entries are drained whole */
 	frame_nr guess; /* the next page, if the last one came from a refill without events */
+	const struct window_event *piece; /* the next one, before which another CPU had its turn */
 };
 
 /* Whether an event may belong to the drain, before the model predicts the next page. */
@@ -312,6 +313,24 @@ static struct window_event *resumed_drain(const struct validate *v, const struct
 	return s;
 }
 
+/* Whether another CPU had the zone's lock between the last page of a drain and the next. */
+static bool is_interleaved(const struct validate *v, const struct comparison *c,
+			   const struct window_event *next)
+{
+	const struct event_window *w = &v->window;
+	size_t slot = (size_t)(c->last - w->ring);
+
+	for (uint32_t i = 1; i < c->last->next && i < PIECE_WITHIN; i++) {
+		const struct window_event *s = &w->ring[(slot + i) % WINDOW_ROOM];
+
+		if (s->cpu != next->cpu && s->frame != NO_FRAME &&
+		    (is_taking(s) || s->kind == EVENT_KIND_PCPU_DRAIN) &&
+		    frame_zone(v->m, s->frame) == c->zone)
+			return true;
+	}
+	return false;
+}
+
 /* Whether the next event of a drain's task is on another CPU. */
 static bool moved_on(const struct validate *v, const struct window_event *last)
 {
@@ -340,7 +359,7 @@ static void end_comparison(struct validate *v, struct comparison *c, struct drai
 	if (found->all && !found->due && c->drained >= pages)
 		found->due = c->drained; /* before the last piece */
 	if (c->due->resumes && found->rest && !found->all) {
-		found->resumed = resumed_drain(v, c);
+		found->resumed = c->piece ? c->piece : resumed_drain(v, c);
 		found->stopped = !found->resumed && moved_on(v, c->last);
 	}
 	/* The scheduler ended it, not the size of the drain. */
@@ -398,6 +417,10 @@ struct drained compare_drain(struct validate *v, struct window_event *first, str
 		victim = pcp_drain_next(&c.model, v->m);
 		if (is_of_next_cpu(v, &c, s) || is_of_next_drain(&c, &found, v->m, s, victim)) {
 			c.model.left = found.due ? 0 : c.model.left;
+			break;
+		}
+		if (due->resumes && found.rest && is_interleaved(v, &c, s)) {
+			c.piece = s;
 			break;
 		}
 		compare_page(v, &c, s, victim);

@@ -20,6 +20,7 @@ enum {
 	REMOTE_WITHIN = 256, /* to a drain by another CPU that begins while a free waits: 2 us */
 	SOON = 256,          /* a drain of another list that is still the same drain */
 	STAMP_WITHIN = 1024, /* to the stamp of the drain after one that did not come */
+	PIECE_WITHIN = 4096, /* to the next piece of a drain: time slices of some CPUs */
 	MOVES_WITHIN = 4096, /* to the next event of a task that moved to another CPU */
 
 	/* Entries of a list. */

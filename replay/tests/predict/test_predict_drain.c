@@ -157,6 +157,40 @@ TEST(a_drain_in_pieces_goes_on_after_another_task_between_two_of_them)
 	check(validate_model(v)->pcps[0].count == 4);
 }
 
+/* A CPU has a place for each of them. The first one's rest is 10 pages, the second one's all. */
+TEST(two_drains_in_pieces_go_on_after_each_other)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	static const struct row events[] = {
+		FREE(0, 512, 0, .run = 16),
+		DRAIN(0, 512, 0, MOVABLE, .run = 4),
+		FREE(0, 700, 0, .run = 4, .worker = true),
+		DRAIN(0, 520, 0, MOVABLE, .run = 2, .worker = true),
+		DRAIN(0, 524, 0, MOVABLE, .run = 10),
+		DRAIN(0, 700, 0, MOVABLE, .run = 4, .worker = true),
+	};
+	VALIDATE *v = VALIDATED(chunks, events, .kernel = "6.19", .pcp_batch = 2);
+
+	check(all_exact(v, DECISION_DRAIN, 20));
+	check(all_exact(v, DECISION_DRAIN_SIZE, 2));
+	check(validate_totals(v)->accuracy.repairs[REPAIR_CAUSE_DRAINED_ELSEWHERE].nr == 0);
+}
+
+TEST(another_cpu_refills_between_two_pieces_of_a_drain)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	static const struct row events[] = {
+		FREE(0, 512, 0, .run = 16),           DRAIN(0, 512, 0, MOVABLE, .run = 4),
+		ZONE_LOCKED(1, 518, 0, MOVABLE),      ZONE_LOCKED(1, 516, 0, MOVABLE),
+		DRAIN(0, 520, 0, MOVABLE, .run = 10), ALLOC(1, 518, 0, MOVABLE),
+	};
+	VALIDATE *v = VALIDATED(chunks, events, .kernel = "6.19", .pcp_batch = 2);
+
+	check(all_exact(v, DECISION_ZONE_LOCKED, 2));
+	check(all_exact(v, DECISION_DRAIN, 14));
+	check(all_exact(v, DECISION_DRAIN_SIZE, 1));
+}
+
 /* 14 of 17 pages, in pieces of 2: with a chunk of 8 pages in one of them, that is all. */
 TEST(a_drain_in_pieces_ends_when_the_lists_are_empty)
 {
