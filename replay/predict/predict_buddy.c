@@ -221,25 +221,6 @@ static void turn_list(struct validate *v, list_nr list, frame_nr chunk, int behi
 }
 
 /*
- * Whether the next page of the burst is first on a model list of a smaller order than this page's
- * chunk. Then those lists are right, and the chunk is not free.
- */
-static bool is_small_next(const struct validate *v, const struct zone *zone,
-			  const struct pick *pick, const struct frame *chunk)
-{
-	const struct model *m = v->m;
-	const struct window_event *next = window_next(&v->window, pick->last);
-
-	if (!next || next->kind != EVENT_KIND_ALLOC_ZONE_LOCKED || next->order != pick->order ||
-	    next->pid != pick->last->pid)
-		return false;
-	for (int order = pick->order; order < chunk->order; order++)
-		if (zone->nr_free[order][chunk->list])
-			return m->frames[free_list(zone, order, chunk->list)].next == next->frame;
-	return false;
-}
-
-/*
  * Whether the page is part of a larger free chunk in the model, and was a chunk of its own: so its
  * merge partner is not free.
  */
@@ -250,7 +231,57 @@ static bool is_taken_alone(const struct validate *v, const struct zone *zone,
 	frame_nr chunk = block_head(m, pick->frame);
 
 	return m->frames[chunk].state == FRAME_FREE && frame_zone(m, chunk) == zone &&
-	       (chunk != pick->frame || is_small_next(v, zone, pick, &m->frames[chunk]));
+	       chunk != pick->frame;
+}
+
+/* The next event of a free chunk, if it leaves the free lists then; else NULL. */
+static const struct window_event *next_taking(const struct validate *v, frame_nr chunk)
+{
+	const struct window_event *event = window_find_frame(&v->window, NULL, chunk);
+
+	return event && event->kind == EVENT_KIND_ALLOC_ZONE_LOCKED ? event : NULL;
+}
+
+/*
+ * The most that a free chunk may have been when the kernel took a page of it. The lists of smaller
+ * orders were empty, unless their first entry is taken later; and the other half of the chunk,
+ * which goes onto such a list, is taken before that entry.
+ */
+static int most_order(const struct validate *v, const struct zone *zone, const struct pick *pick,
+		      const struct frame *chunk)
+{
+	const struct model *m = v->m;
+
+	for (int order = pick->order; order < chunk->order; order++) {
+		frame_nr first = m->frames[free_list(zone, order, chunk->list)].next, half;
+		const struct window_event *taking, *other;
+
+		if (!zone->nr_free[order][chunk->list])
+			continue;
+		half = (pick->frame & ~((1u << order) - 1)) ^ (1u << order);
+		taking = next_taking(v, first);
+		other = next_taking(v, half);
+		if (taking && !(other && other->at < taking->at) &&
+		    !is_free_unrecorded(v, first ^ (1u << order), order))
+			return order;
+	}
+	return chunk->order;
+}
+
+/* The parts of a free chunk beside 2^order pages around `frame` left the lists without an event. */
+static void take_beside(struct validate *v, struct zone *zone, frame_nr frame, int order)
+{
+	struct model *m = v->m;
+
+	while (m->frames[block_head(m, frame)].order > order) {
+		int half = m->frames[block_head(m, frame)].order - 1;
+		frame_nr other = (frame & ~((1u << half) - 1)) ^ (1u << half);
+
+		emit_isolated(&v->score, other, half);
+		force_used(m, other, half);
+		m->frames[other].list = ISOLATED;
+		accuracy_repair(&v->score.accuracy, zone, REPAIR_CAUSE_ISOLATED, 1ull << half);
+	}
 }
 
 /*
@@ -340,6 +371,9 @@ static void make_first(struct validate *v, struct zone *zone, const struct pick 
 				1ull << pick->order);
 		return;
 	}
+	take_beside(v, zone, pick->frame, most_order(v, zone, pick, f));
+	chunk = block_head(m, pick->frame);
+	f = &m->frames[chunk];
 	empty_lists(v, zone, pick->order, f->order, type);
 	/* A buddy that was freed without an event may have merged with the chunk. */
 	if (block_head(m, chunk) != chunk)

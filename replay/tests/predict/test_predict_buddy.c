@@ -187,6 +187,23 @@ TEST(a_claim_shows_which_chunk_was_first_and_moves_no_other_block)
 	check(frame_block(validate_model(v), 512)->migratetype == MOVABLE);
 }
 
+/* The model has 2048 first. It is taken later: so 1026 is not free, and 1024 a chunk of 2 pages. */
+TEST(a_page_that_is_taken_later_shows_that_half_of_a_larger_chunk_is_not_free)
+{
+	static const struct chunk chunks[] = {{1024, 2, MOVABLE}, {2048, 1, MOVABLE}};
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 1024, 0, MOVABLE),
+		ZONE_LOCKED(0, 1025, 0, MOVABLE),
+		ZONE_LOCKED(0, 2048, 0, MOVABLE),
+		ALLOC(0, 1024, 0, MOVABLE),
+	};
+	VALIDATE *v = VALIDATED(chunks, events);
+
+	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 3);
+	check(decision_count(v, DECISION_ZONE_LOCKED).exact == 2);
+	check(validate_model(v)->frames[1026].state == FRAME_USED);
+}
+
 /* CPU 1's page is on its list only after CPU 0 has locked the zone and taken another one. */
 TEST(a_block_may_join_its_list_after_another_cpu_took_one)
 {
