@@ -374,8 +374,11 @@ struct window_event *following_drain(const struct validate *v, const struct wind
 				     const struct zone *zone);
 /* Write the row for a freed page that joins the PCP list of a CPU. */
 void emit_late_free(struct validate *v, frame_nr frame, int order, uint16_t cpu);
-/* A page leaves the free lists: if a late free has still to put it there, that free was before. */
-void join_before(struct validate *v, frame_nr frame, struct window_event *event);
+/*
+ * 2^order pages are on the free lists before an event: late frees that have still to put some of
+ * them there were before.
+ */
+void join_before(struct validate *v, frame_nr head, int order, struct window_event *event);
 
 /* late_direct_frees.c */
 

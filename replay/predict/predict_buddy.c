@@ -524,7 +524,8 @@ static bool take_before_free(struct validate *v, struct zone *zone, const struct
 	type = m->frames[block_head(m, late->free.frame)].list;
 	unmerge_late(v, late);
 	frame = predict_pick(v, zone, rq, mode, pick, &other_block);
-	if (frame == pick->frame && !other_block) {
+	if (frame == pick->frame && !other_block &&
+	    (!pick->extfrag || fallback_as_recorded(v, pick))) {
 		free = (struct doubtful_free){
 			late->free, late->by < UINT64_MAX ? late->by : pick->last->at + 1};
 		wait_for_doubtful(&v->whereabouts, &free);
@@ -541,6 +542,13 @@ static bool take_before_free(struct validate *v, struct zone *zone, const struct
 	return false;
 }
 
+/* Whether the model's chunk for a fallback is larger than the recorded one. */
+static bool is_too_large(const struct validate *v, const struct pick *pick)
+{
+	return pick->extfrag && v->prediction.fallback &&
+	       v->prediction.extfrag.fallback_order > pick->extfrag->fallback_order;
+}
+
 bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 	       enum rmqueue_mode *mode, const struct pick *pick)
 {
@@ -551,14 +559,20 @@ bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 	bool other_block = false;
 	frame_nr frame;
 
-	join_before(v, pick->frame, (struct window_event *)pick->last);
+	join_before(v, pick->frame, 0, pick->last);
+	/* The page of a smaller claim may be of another chunk. */
+	if (pick->extfrag && pick->extfrag->fallback_order >= m->pageblock_order)
+		join_before(v, pick->frame & ~((1u << pick->extfrag->fallback_order) - 1),
+			    pick->extfrag->fallback_order, pick->last);
 	v->prediction = (struct prediction){0};
 	frame = highatomic ? buddy_take_smallest(m, zone, rq->order, MIGRATETYPE_HIGHATOMIC)
 			   : predict_pick(v, zone, rq, mode, pick, &other_block);
-	if (frame != pick->frame && frame != NO_FRAME && !other_block) {
+	if (frame != NO_FRAME && !other_block && (frame != pick->frame || is_too_large(v, pick))) {
 		undo_pick(v, frame, rq->order);
 		if (take_before_free(v, zone, rq, mode, pick, frame))
 			frame = pick->frame;
+		else if (frame == pick->frame)
+			frame = predict_pick(v, zone, rq, mode, pick, &other_block);
 	}
 	if (count_pick(v, zone, pick, frame)) {
 		no_guess(&v->score, frame);

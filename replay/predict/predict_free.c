@@ -295,16 +295,16 @@ void join_late(struct validate *v, struct window_event *event)
 {
 	struct window_event free;
 
-	while (late_free_due(&v->whereabouts.late_frees, event->at, NO_FRAME, &free))
+	while (late_free_due(&v->whereabouts.late_frees, event->at, NO_FRAME, 0, &free))
 		join(v, &free, event);
 }
 
-void join_before(struct validate *v, frame_nr frame, struct window_event *event)
+void join_before(struct validate *v, frame_nr head, int order, struct window_event *event)
 {
 	struct window_event free;
 
-	if (v->whereabouts.late_frees.nr && place_of(v->m, frame) == PLACE_USED &&
-	    late_free_due(&v->whereabouts.late_frees, 0, frame, &free))
+	while (v->whereabouts.late_frees.nr && (order || place_of(v->m, head) == PLACE_USED) &&
+	       late_free_due(&v->whereabouts.late_frees, 0, head, order, &free))
 		join(v, &free, event);
 }
 

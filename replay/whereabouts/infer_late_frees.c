@@ -256,20 +256,22 @@ bool joins_late(struct whereabouts *where, const struct window_event *free, cons
 	return row;
 }
 
-/* Whether a page is one of a free's. */
-static bool is_freed_by(const struct window_event *free, frame_nr frame)
+/* Whether one of 2^order pages is one of a free's. */
+static bool is_freed_by(const struct window_event *free, frame_nr head, int order)
 {
-	return frame - free->frame < 1u << free->order;
+	return head - free->frame < 1u << free->order || free->frame - head < 1u << order;
 }
 
-bool late_free_due(struct late_frees *late, uint64_t at, frame_nr of, struct window_event *free)
+bool late_free_due(struct late_frees *late, uint64_t at, frame_nr of, int order,
+		   struct window_event *free)
 {
 	bool found = false;
 	int left = 0;
 
 	late->next = UINT64_MAX;
 	for (int i = 0; i < late->nr; i++) {
-		if (!found && (late->all[i].row <= at || is_freed_by(&late->all[i].free, of))) {
+		if (!found &&
+		    (late->all[i].row <= at || is_freed_by(&late->all[i].free, of, order))) {
 			*free = late->all[i].free;
 			found = true;
 			continue;

@@ -209,7 +209,8 @@ const struct departure *likely_preempted(struct whereabouts *where, const struct
 /* Whether the page of a free joins its PCP list later: it then waits in `late_frees`. */
 bool joins_late(struct whereabouts *where, const struct window_event *free, const struct pcp *pcp);
 /* Remove the first free before row `at`, or of the page `of`; false: there is none. */
-bool late_free_due(struct late_frees *late, uint64_t at, frame_nr of, struct window_event *free);
+bool late_free_due(struct late_frees *late, uint64_t at, frame_nr of, int order,
+		   struct window_event *free);
 /*
  * The free of an entry, or of the latest entry of a PCP, whose page may have joined its list too
  * early: nothing showed when. NULL: none.

@@ -250,6 +250,23 @@ TEST(a_block_may_merge_after_another_cpu_took_its_buddy)
 	check(all_exact(v, DECISION_ZONE_LOCKED, 5) && all_exact(v, DECISION_ALLOC, 5));
 }
 
+/* CPU 1's second block merges with its first only after CPU 0 has claimed that. */
+TEST(a_claim_shows_that_two_blocks_had_not_merged)
+{
+	static const struct chunk chunks[] = {{1024, 10, MOVABLE}};
+	static const struct row events[] = {
+		ZONE_LOCKED(1, 1024, 10, MOVABLE),
+		ALLOC(1, 1024, 10, MOVABLE),
+		FREE(1, 1024, 9),
+		FREE(1, 1536, 9),
+		EXTFRAG(0, 1024, 4, 9, UNMOVABLE, MOVABLE),
+		ALLOC(0, 1024, 4, UNMOVABLE),
+	};
+	VALIDATE *v = VALIDATED(chunks, events);
+
+	check(all_exact(v, DECISION_EXTFRAG, 1));
+}
+
 /* The same page on CPU 1 shows that the list was another: its free is over once it goes on. */
 TEST(a_block_is_on_its_list_once_its_cpu_goes_on)
 {
