@@ -253,16 +253,20 @@ TEST(a_block_may_merge_after_another_cpu_took_its_buddy)
 /* CPU 1's second block merges with its first only after CPU 0 has claimed that. */
 TEST(a_claim_shows_that_two_blocks_had_not_merged)
 {
-	static const struct chunk chunks[] = {{1024, 10, MOVABLE}};
+	static const struct chunk chunks[] = {{1024, 9, MOVABLE}, {1536, 9, MOVABLE}};
 	static const struct row events[] = {
-		ZONE_LOCKED(1, 1024, 10, MOVABLE),
-		ALLOC(1, 1024, 10, MOVABLE),
-		FREE(1, 1024, 9),
-		FREE(1, 1536, 9),
+		ZONE_LOCKED(1, 1024, 9, MOVABLE),
+		ALLOC(1, 1024, 9, MOVABLE),
+		ZONE_LOCKED(1, 1536, 9, MOVABLE),
+		ALLOC(1, 1536, 9, MOVABLE),
+		FREE(1, 1024, 8),
+		FREE(1, 1280, 8),
+		FREE(1, 1536, 8),
+		FREE(1, 1792, 8),
 		EXTFRAG(0, 1024, 4, 9, UNMOVABLE, MOVABLE),
 		ALLOC(0, 1024, 4, UNMOVABLE),
 	};
-	VALIDATE *v = VALIDATED(chunks, events);
+	VALIDATE *v = VALIDATED(chunks, events, .kernel = "7.3");
 
 	check(all_exact(v, DECISION_EXTFRAG, 1));
 }
