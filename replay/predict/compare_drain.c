@@ -64,6 +64,27 @@ static void take_late(struct validate *v, struct window_event *alloc, struct pcp
 }
 
 /*
+ * The turn of an entry comes soon in the drain that `event` is of: move it behind the entry of its
+ * list that is drained before it.
+ */
+static void move_to_turn(struct validate *v, list_nr list, frame_nr entry,
+			 const struct window_event *event, const struct window_event *turn)
+{
+	struct frame *f = v->m->frames;
+	const struct pcp *pcp = &v->m->pcps[f[entry].list];
+	frame_nr before = event->frame;
+
+	for (const struct window_event *s = event; s && s->at < turn->at;
+	     s = window_next(&v->window, s))
+		if (s->kind == EVENT_KIND_PCPU_DRAIN && f[s->frame].state == FRAME_PCP &&
+		    f[s->frame].list == f[entry].list &&
+		    pcp_list(v->m, pcp, s->order, s->migratetype) == list)
+			before = s->frame;
+	list_del(f, entry);
+	list_add(f, entry, f[before].prev, before);
+}
+
+/*
  * The kernel drained another entry than the model's next one, or, when it emptied all lists, an
  * entry of a later list. The entries before it have left the PCP or, if the tape shows them there
  * later, have another place.
@@ -99,9 +120,13 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, frame_nr 
 				take_down_to(v, victim, victim);
 			continue;
 		}
-		/* Its turn comes: this drain took another order for a moment. */
-		if ((here != list && !all_lists) ||
-		    (next && next->kind == EVENT_KIND_PCPU_DRAIN && next->at - event->at < SOON))
+		if (next && next->kind == EVENT_KIND_PCPU_DRAIN && next->at - event->at < SOON) {
+			if (here != list || next->pid != event->pid)
+				return;
+			move_to_turn(v, here, victim, event, next);
+			continue;
+		}
+		if (here != list && !all_lists)
 			return;
 		if (is_there_later(next) && here != list) {
 			if (!is_taken_late(m, here, victim, next))

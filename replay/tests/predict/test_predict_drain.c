@@ -157,6 +157,21 @@ TEST(a_drain_in_pieces_goes_on_after_another_task_between_two_of_them)
 	check(validate_model(v)->pcps[0].count == 4);
 }
 
+/* The drain shows the place of 516, which is the only miss. */
+TEST(an_entry_gets_the_place_in_which_a_drain_reaches_it)
+{
+	static const struct chunk chunks[] = {{2048, 10, MOVABLE}};
+	static const struct row events[] = {
+		FREE(0, 512, 0, .run = 16),          DRAIN(0, 512, 0, MOVABLE, .run = 2),
+		DRAIN(0, 518, 0, MOVABLE, .run = 2), DRAIN(0, 516, 0, MOVABLE),
+		DRAIN(0, 522, 0, MOVABLE, .run = 9),
+	};
+	VALIDATE *v = VALIDATED(chunks, events, .pcp_batch = 2);
+
+	check(decision_count(v, DECISION_DRAIN).nr == 14);
+	check(decision_count(v, DECISION_DRAIN).exact == 13);
+}
+
 /* A CPU has a place for each of them. The first one's rest is 10 pages, the second one's all. */
 TEST(two_drains_in_pieces_go_on_after_each_other)
 {
