@@ -11,8 +11,10 @@
  *   compare_drain.c       the pages of one drain
  *   predict_tuning.c      the tuning of a PCP, from the size of a refill or drain
  *   predict_free.c        a free, and whether it drains the PCP
+ *   late_direct_frees.c   chunks that join the free lists after their events
  *   predict_drain.c       a drain, and the vmstat worker
  *   predict_contig_free.c contiguous pages that are freed together
+ *   make_first.c          the page that the kernel took becomes the first of its list
  *   predict_buddy.c       one page that leaves the free lists
  *   predict_refill.c      a refill, or one page past the PCP
  *   predict_alloc.c       the page of an alloc
@@ -407,6 +409,27 @@ void predict_tick(struct validate *v, const struct reclaim_event *reclaim_event)
  * page has its mm_page_free first, then they are freed as blocks (__free_contig_range).
  */
 void predict_contig_free(struct validate *v, struct window_event *event);
+
+/* make_first.c */
+
+/* A chunk that is free in the model left its list without an event. */
+void take_vanished(struct validate *v, struct zone *zone, frame_nr chunk);
+/*
+ * The record has `chunk` first on a list. Move the entries before it to the end: a few chunks one
+ * by one; page reporting rotates a whole list. `behind`: entries of it that were taken before.
+ */
+void turn_list(struct validate *v, list_nr list, frame_nr chunk, int behind);
+/*
+ * The chunk that the kernel found for a fallback, or NO_FRAME. A claim takes the smallest free page
+ * of the claimed block, whose chunk is another one perhaps: it is not known if the block has two of
+ * its order.
+ */
+uint32_t chunk_of_fallback(const struct validate *v, const struct window_event *extfrag);
+/*
+ * The kernel took `pick`, but the model `frame`: it had other chunks before it on its list, or of a
+ * smaller order. Either these are not free any more, or the list was rotated.
+ */
+void make_first(struct validate *v, struct zone *zone, const struct pick *pick, frame_nr frame);
 
 /* predict_buddy.c */
 
