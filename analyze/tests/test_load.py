@@ -384,7 +384,7 @@ def test_huge_samples_are_the_huge_pages_of_the_load(tmp_path: Path, pagetape: R
 
 def test_samples_become_a_table_and_a_report(tmp_path: Path, pagetape: Run) -> None:
     tape = tmp_path / "t.tape"
-    load = words("simoop", tmp_path, "--json", memory=16)
+    load = words("simoop", tmp_path, "--json", memory=16, seconds=5)  # a busy machine is slow
     summary = {row["name"]: row for row in record(tape, "proc", load)}
     rows = pagetape("report", "load.latency", tape, "--json").json["rows"]
     assert {row["name"] for row in rows} == set(summary) == {"read", "write", "allocation"}
