@@ -64,6 +64,8 @@ static struct recorded_compaction_row read_row(const struct compaction_columns *
 		.priority = (int8_t)OR(priority, -1),
 		.status = (int16_t)OR(status, -1),
 		.sync = OR(sync, false),
+		.node = OR(node, -1),
+		.zone = (int16_t)OR(zone, -1),
 	};
 }
 
@@ -147,6 +149,21 @@ static void begin(struct recorded_compactions *c, const struct model *m, struct 
 		.migratetype = task->migratetype,
 		.frame = NO_FRAME,
 	};
+}
+
+/* A run that began before the tape, taken for one of kcompactd: where it is, its scans will show.
+ */
+static void resume(struct recorded_compactions *c, const struct model *m, struct compactor *task,
+		   const struct recorded_compaction_row *check)
+{
+	const struct zone *zone = zone_by_type(m, check->node, check->zone);
+
+	if (!zone)
+		return;
+	task->order = check->order;
+	begin(c, m, task,
+	      &(struct recorded_compaction_row){
+		      .start_pfn = zone->start_pfn, .migrate_pfn = UINT64_MAX, .sync = true});
 }
 
 /*
@@ -308,10 +325,13 @@ void recorded_compaction_follow(struct recorded_compactions *c, struct model *m,
 		end_supply(c, m, task, sink);
 		break;
 	case COMPACTION_KIND_FINISHED:
+		if (row->status != COMPACT_NO_SUITABLE_PAGE && row->status != COMPACT_CONTINUE)
+			break;
+		if (!task->running)
+			resume(c, m, task, row);
 		if (task->running && row->order < 0)
 			compact_whole_zone(task);
-		if (task->running &&
-		    (row->status == COMPACT_NO_SUITABLE_PAGE || row->status == COMPACT_CONTINUE))
+		if (task->running)
 			recorded_compaction_find_source(m, task, next_source(c, c->next, row->pid),
 							sink);
 		break;

@@ -25,6 +25,7 @@ struct recorded_compaction_row {
 	int8_t priority; /* priority of a direct run; -1: the row has none */
 	int16_t status;
 	bool sync;
+	int16_t node, zone; /* of a check whether a run is finished; -1: the row has none */
 };
 
 /* The order of what a task may capture, if not that of a request. */

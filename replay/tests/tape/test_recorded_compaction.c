@@ -359,11 +359,57 @@ TEST(a_run_of_whole_zones_is_for_no_request)
 			     .free_pfn = PAGES - 16,
 			     .sync = true,
 		     });
-	follow(&run,
-	       &(struct recorded_compaction_row){.kind = COMPACTION_KIND_FINISHED, .order = -1});
+	follow(&run, &(struct recorded_compaction_row){
+			     .kind = COMPACTION_KIND_FINISHED,
+			     .order = -1,
+			     .status = 4,
+		     });
 	check(task->running && !task->direct && task->ignores_skips && task->order < 0);
 	run.toy.capture = &compactor_of(&run.c, PID)->capture;
 	toy_free_one(&run.toy, 64, 4, 'M');
 	check(run.toy.capture->frame == NO_FRAME);
 	end(&run);
+}
+
+/* The tape has no begin of a run of kcompactd. A check whether it is finished has zone and order.
+ */
+TEST(a_run_that_began_before_the_tape_is_followed_from_its_next_check_on)
+{
+	static const struct {
+		int16_t zone, status;
+		bool runs;
+	} cases[] = {{ZONE_NORMAL, 3, true},
+		     {ZONE_NORMAL, 4, true},
+		     {ZONE_NORMAL, 6, false},
+		     {ZONE_DMA, 4, false},
+		     {-1, 4, false}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct run run;
+
+		run = (struct run){0};
+		toy_new(&run.toy, "6.18", (struct toy_geometry){4, 7, "MMMMMMMM", ZONE_NORMAL});
+		recorded_compactions_new(&run.c, run.toy.m);
+		toy_add_free(&run.toy, 8, 2, 'M');
+		toy_add_free(&run.toy, 96, 2, 'M');
+		toy_add_free(&run.toy, 20, 2, 'M');
+		search(&run, 2 + 3, 4);
+		check(!run.taken && !run.cuts);
+		follow(&run, &(struct recorded_compaction_row){
+				     .kind = COMPACTION_KIND_FINISHED,
+				     .zone = cases[i].zone,
+				     .order = 4,
+				     .status = cases[i].status,
+			     });
+		check(compactor_of(&run.c, PID)->running == cases[i].runs);
+		check_text(toy_list(&run.toy, 2, 'M'), "8 96 20");
+		follow(&run, &(struct recorded_compaction_row){
+				     .kind = COMPACTION_KIND_ISOLATE_MIGRATEPAGES,
+				     .end_pfn = 16,
+				     .nr_taken = 8,
+			     });
+		search(&run, 2 + 3, 4);
+		check_text(toy_list(&run.toy, 2, 'M'), cases[i].runs ? "20 8" : "8 96 20");
+		end(&run);
+	}
 }
