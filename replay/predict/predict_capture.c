@@ -2,6 +2,8 @@
 /* Blocks that recorded compaction captures for its task: when, and which. */
 #include "predict.h"
 
+#include "model/buddy.h"
+
 /* The order of the request that a task waits for, or CAPTURE_NOTHING if its alloc is far away. */
 static int awaited_order(const struct validate *v, int32_t pid)
 {
@@ -87,12 +89,29 @@ void emit_captured(struct validate *v, frame_nr head, int order, uint64_t at)
 		   frame_block(v->m, head)->migratetype, at);
 }
 
+/* Whether a block is on a free list at its next event, which an alloc_extfrag may come before. */
+static bool stays_free(const struct validate *v, frame_nr head)
+{
+	const struct window_event *event = window_find_frame(&v->window, NULL, head);
+
+	if (event && event->kind == EVENT_KIND_ALLOC_EXTFRAG)
+		event = window_find_frame(&v->window, event, head);
+	return event && event->kind == EVENT_KIND_ALLOC_ZONE_LOCKED;
+}
+
 void captured(struct validate *v, struct capture *capture)
 {
 	struct frame *f = &v->m->frames[capture->frame];
 
 	/* A later page of the same drain was part of the block: it was not whole. */
 	if (f->state != FRAME_USED || f->order != capture->order) {
+		capture->frame = NO_FRAME;
+		return;
+	}
+	/* A kernel thread captures nothing, not even khugepaged (task_capc, 5.10 to 7.3). */
+	if (stays_free(v, capture->frame)) {
+		buddy_free(v->m, frame_zone(v->m, capture->frame), capture->frame, capture->order,
+			   frame_block(v->m, capture->frame)->migratetype, NULL);
 		capture->frame = NO_FRAME;
 		return;
 	}
