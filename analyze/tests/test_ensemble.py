@@ -14,6 +14,7 @@ from pagetape.replaying import ensemble, model_error, players
 from pagetape.replaying.playback import Run, Source
 from pagetape.replaying.validation import inferred, miss_rates, preferences
 from pagetape.schemas import TABLES
+from pagetape.schemas.form import BATCH_ROWS
 from pagetape.schemas.tape import Tape, Writer
 
 from .conftest import beginning
@@ -47,7 +48,16 @@ def test_requests_have_no_outcomes_and_no_sizes_of_drains(source: Source) -> Non
     assert kinds <= set(TABLES["inferred"].column("kind").labels_of("request"))
     assert {"early_alloc", "drain", "isolated"} <= kinds < set(rows["kind"].to_pylist())
     assert asked.filter(pa.compute.equal(asked["kind"].cast("utf8"), "drain"))["pages"].null_count
-    assert [*source.inferred(Run("auto", (), assisted=True))] == rows.to_batches(1 << 16)
+    assert [*source.inferred(Run("auto", (), assisted=True))] == rows.to_batches()
+
+
+def test_an_assisted_run_takes_more_rows_than_a_batch_has(source: Source) -> None:
+    """The engine takes no slices of a batch."""
+    rows = source.all_inferred
+    many = pa.concat_tables([rows] * (BATCH_ROWS // rows.num_rows + 1)).combine_chunks()
+    batches = [*Source(source.tape, many).inferred(Run("auto", (), assisted=True))]
+    assert sum(batch.num_rows for batch in batches) == many.num_rows > BATCH_ROWS
+    assert not any(column.offset for batch in batches for column in batch.columns)
 
 
 def test_the_same_seeds_give_the_same_members(source: Source) -> None:

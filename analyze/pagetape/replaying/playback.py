@@ -245,8 +245,9 @@ class Source:
 
     def inferred(self, run: Run) -> Iterator[pa.RecordBatch]:
         """The rows of `inferred` that a run takes as input; they are not kept."""
-        rows = self.all_inferred.to_batches(BATCH_ROWS)
-        return iter(rows) if run.assisted else map(requests, rows)
+        if run.assisted:  # the engine takes no slices
+            return iter(self.all_inferred.combine_chunks().to_batches())
+        return map(requests, self.all_inferred.to_batches(BATCH_ROWS))
 
     @cached_property
     def copied(self) -> list[tuple[str, pa.RecordBatch]]:
