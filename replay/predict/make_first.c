@@ -17,6 +17,14 @@ void take_vanished(struct validate *v, struct zone *zone, frame_nr chunk)
 	accuracy_repair(&v->score.accuracy, zone, REPAIR_CAUSE_ISOLATED, 1ull << f->order);
 }
 
+/* The next event of a chunk, if that takes it off the free lists; else NULL. */
+static const struct window_event *next_taking(const struct validate *v, frame_nr chunk)
+{
+	const struct window_event *event = window_find_frame(&v->window, NULL, chunk);
+
+	return event && event->kind == EVENT_KIND_ALLOC_ZONE_LOCKED ? event : NULL;
+}
+
 /*
  * Whether 2^order pages from `head`, used in the model at least in part, are free: their next
  * events take them off the free lists.
@@ -28,13 +36,9 @@ static bool is_free_unrecorded(const struct validate *v, frame_nr head, int orde
 	frame_nr frame = block_head(m, head);
 
 	for (; frame < head + (1u << order); frame += 1u << m->frames[frame].order) {
-		const struct window_event *event;
-
 		if (m->frames[frame].state == FRAME_FREE)
 			continue;
-		event = window_find_frame(&v->window, NULL, frame);
-		if (m->frames[frame].state == FRAME_PCP || !event ||
-		    event->kind != EVENT_KIND_ALLOC_ZONE_LOCKED)
+		if (m->frames[frame].state == FRAME_PCP || !next_taking(v, frame))
 			return false;
 		proved = true;
 	}
@@ -50,10 +54,9 @@ static void resolve_phantom(struct validate *v, struct zone *zone, frame_nr chun
 	struct model *m = v->m;
 	int order = m->frames[chunk].order;
 	frame_nr buddy = chunk ^ (1u << order);
-	const struct window_event *event = window_find_frame(&v->window, NULL, chunk);
 
-	if (order == m->max_order || !event || event->kind != EVENT_KIND_ALLOC_ZONE_LOCKED ||
-	    frame_zone(m, buddy) != zone || !is_free_unrecorded(v, buddy, order)) {
+	if (order == m->max_order || !next_taking(v, chunk) || frame_zone(m, buddy) != zone ||
+	    !is_free_unrecorded(v, buddy, order)) {
 		take_vanished(v, zone, chunk);
 		return;
 	}
@@ -92,14 +95,6 @@ void turn_list(struct validate *v, list_nr list, frame_nr chunk, int behind)
 		rotate_list(v->m, list, chunk);
 }
 
-/* The next event of a free chunk, if it leaves the free lists then; else NULL. */
-static const struct window_event *next_taking(const struct validate *v, frame_nr chunk)
-{
-	const struct window_event *event = window_find_frame(&v->window, NULL, chunk);
-
-	return event && event->kind == EVENT_KIND_ALLOC_ZONE_LOCKED ? event : NULL;
-}
-
 /*
  * The most that a free chunk may have been when the kernel took a page of it. The lists of smaller
  * orders were empty, unless their first entry is taken later; and the other half of the chunk,
@@ -126,19 +121,24 @@ static int most_order(const struct validate *v, const struct zone *zone, const s
 	return chunk->order;
 }
 
+/* 2^order pages of a free chunk left the lists without an event. */
+static void take_part(struct validate *v, struct zone *zone, frame_nr head, int order)
+{
+	emit_isolated(&v->score, head, order);
+	force_used(v->m, head, order);
+	v->m->frames[head].list = ISOLATED;
+	accuracy_repair(&v->score.accuracy, zone, REPAIR_CAUSE_ISOLATED, 1ull << order);
+}
+
 /* The parts of a free chunk beside 2^order pages around `frame` left the lists without an event. */
 static void take_beside(struct validate *v, struct zone *zone, frame_nr frame, int order)
 {
-	struct model *m = v->m;
+	const struct model *m = v->m;
 
 	while (m->frames[block_head(m, frame)].order > order) {
 		int half = m->frames[block_head(m, frame)].order - 1;
-		frame_nr other = (frame & ~((1u << half) - 1)) ^ (1u << half);
 
-		emit_isolated(&v->score, other, half);
-		force_used(m, other, half);
-		m->frames[other].list = ISOLATED;
-		accuracy_repair(&v->score.accuracy, zone, REPAIR_CAUSE_ISOLATED, 1ull << half);
+		take_part(v, zone, (frame & ~((1u << half) - 1)) ^ (1u << half), half);
 	}
 }
 
@@ -189,7 +189,6 @@ void make_first(struct validate *v, struct zone *zone, const struct pick *pick, 
 {
 	struct model *m = v->m;
 	frame_nr chunk = block_head(m, pick->frame), list, entry, next;
-	frame_nr buddy = pick->frame ^ (1u << pick->order);
 	const struct frame *f = &m->frames[chunk];
 	int type, left = FIRST_ENTRIES;
 
@@ -213,11 +212,7 @@ void make_first(struct validate *v, struct zone *zone, const struct pick *pick, 
 	type = f->list;
 	/* The page was a chunk of its own, so its buddy was not free. */
 	if (chunk != pick->frame) {
-		emit_isolated(&v->score, buddy, pick->order);
-		force_used(m, buddy, pick->order);
-		m->frames[buddy].list = ISOLATED;
-		accuracy_repair(&v->score.accuracy, zone, REPAIR_CAUSE_ISOLATED,
-				1ull << pick->order);
+		take_part(v, zone, pick->frame ^ (1u << pick->order), pick->order);
 		return;
 	}
 	take_beside(v, zone, pick->frame, most_order(v, zone, pick, f));

@@ -151,8 +151,7 @@ static void begin(struct recorded_compactions *c, const struct model *m, struct 
 	};
 }
 
-/* A run that began before the tape, taken for one of kcompactd: where it is, its scans will show.
- */
+/* A run that began before the tape is taken for one of kcompactd. Its scans show where it is. */
 static void resume(struct recorded_compactions *c, const struct model *m, struct compactor *task,
 		   const struct recorded_compaction_row *check)
 {

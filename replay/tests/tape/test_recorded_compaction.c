@@ -61,13 +61,18 @@ static void follow(struct run *run, const struct recorded_compaction_row *row)
 		&(struct recorded_compaction_sink){run, isolated, cut, left, followed});
 }
 
+static void new_run(struct run *run, const char *kernel, int pageblock_order, const char *blocks)
+{
+	*run = (struct run){0};
+	toy_new(&run->toy, kernel, (struct toy_geometry){pageblock_order, 7, blocks, ZONE_DMA});
+	recorded_compactions_new(&run->c, run->toy.m);
+}
+
 /* A direct request of `order` compacts 128 pages; the two scanners are at the ends. */
 static void begin_on(struct run *run, const char *kernel, uint32_t gfp_flags, int pageblock_order,
 		     const char *blocks, int order)
 {
-	*run = (struct run){0};
-	toy_new(&run->toy, kernel, (struct toy_geometry){pageblock_order, 7, blocks, 0});
-	recorded_compactions_new(&run->c, run->toy.m);
+	new_run(run, kernel, pageblock_order, blocks);
 	follow(run, &(struct recorded_compaction_row){
 			    .kind = COMPACTION_KIND_TRY_TO_COMPACT_PAGES,
 			    .gfp_flags = gfp_flags,
@@ -371,25 +376,22 @@ TEST(a_run_of_whole_zones_is_for_no_request)
 	end(&run);
 }
 
-/* The tape has no begin of a run of kcompactd. A check whether it is finished has zone and order.
- */
+/* The tape has no begin of a run of kcompactd, but a check of it has the zone and the order. */
 TEST(a_run_that_began_before_the_tape_is_followed_from_its_next_check_on)
 {
 	static const struct {
 		int16_t zone, status;
 		bool runs;
-	} cases[] = {{ZONE_NORMAL, 3, true},
-		     {ZONE_NORMAL, 4, true},
-		     {ZONE_NORMAL, 6, false},
-		     {ZONE_DMA, 4, false},
+	} cases[] = {{ZONE_DMA, 3, true},
+		     {ZONE_DMA, 4, true},
+		     {ZONE_DMA, 6, false},
+		     {ZONE_NORMAL, 4, false},
 		     {-1, 4, false}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct run run;
 
-		run = (struct run){0};
-		toy_new(&run.toy, "6.18", (struct toy_geometry){4, 7, "MMMMMMMM", ZONE_NORMAL});
-		recorded_compactions_new(&run.c, run.toy.m);
+		new_run(&run, "6.18", 4, "MMMMMMMM");
 		toy_add_free(&run.toy, 8, 2, 'M');
 		toy_add_free(&run.toy, 96, 2, 'M');
 		toy_add_free(&run.toy, 20, 2, 'M');
