@@ -73,6 +73,19 @@ static int add(struct departures *d, const struct departure *departure, struct e
 	return 0;
 }
 
+/*
+ * Whether a task frees a page of the one that ran before it on the CPU, before it returns from the
+ * switch, with preemption off (finish_task_switch(), 7.3). The free says nothing on what the task
+ * was preempted in.
+ */
+static bool in_switch(const struct departures *d, const struct event_columns *c, size_t i)
+{
+	const struct last_event *here = &d->cpus[c->cpu[i]];
+
+	return c->kind[i] == EVENT_KIND_FREE && c->flags[i] & CONTEXT_PREEMPT_OFF && here->next &&
+	       here->pid != c->pid[i];
+}
+
 int departures_read(struct departures *d, const struct event_columns *c, size_t i, frame_nr frame,
 		    uint32_t put, struct error *err)
 {
@@ -94,6 +107,7 @@ int departures_read(struct departures *d, const struct event_columns *c, size_t 
 
 	/* The idle tasks of all CPUs have the pid 0. */
 	if (!(c->flags[i] & INTERRUPT) && c->pid[i] > 0 && c->cpu[i] < d->nr_cpus &&
+	    !in_switch(d, c, i) &&
 	    resume(d, c->cpu[i], c->pid[i],
 		   kind == EVENT_KIND_FREE && !(c->flags[i] & NOT_PREEMPTED), &departure)) {
 		ret = preempted_frees_add(&d->frees, d->arrays, departure.since - 1, row, err);

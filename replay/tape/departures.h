@@ -5,9 +5,10 @@
  * A task takes a page off a PCP list, releases the list's lock, prepares the page, and only then
  * emits mm_page_alloc (rmqueue_pcplist(), prep_new_page(), __alloc_frozen_pages_noprof(), 7.2).
  * When the lock is released, a preemptible kernel may run another task, so the event may come any
- * number of events later, on any CPU. But it is the task's next event outside interrupts. So the
- * page left its list between two rows: the task's previous event, and the alloc. (The exception
- * is a charge to a memory cgroup that reclaims: its events come between the two.)
+ * number of events later, on any CPU. But it is the task's next event outside interrupts and
+ * switches to the task. So the page left its list between two rows: the task's previous event, and
+ * the alloc. (The exception is a charge to a memory cgroup that reclaims: its events come between
+ * the two.)
  *
  * The index has the allocs whose CPU ran another task's event before them, and the allocs and
  * drains whose page waited on its list for longer than an event window looks ahead. Beside it is

@@ -104,6 +104,29 @@ TEST(the_events_of_interrupts_do_not_count)
 	toy_free(&toy);
 }
 
+TEST(what_the_task_before_leaves_behind_is_freed_in_the_switch)
+{
+	/* Task 7 was preempted in the alloc of page 2. Before its event, it frees for task 8. */
+	struct row rows[] = {
+		{EVENT_KIND_FREE, 2, 7, 0, 0},
+		{EVENT_KIND_FREE, 3, 8, 0, 0},
+		{EVENT_KIND_FREE, 1, 7, 0, CONTEXT_PREEMPT_OFF},
+		{EVENT_KIND_ALLOC, 2, 7, 0, 0},
+	};
+	const struct departure *d;
+	struct next_events f;
+
+	read_rows(&f, rows, sizeof(rows) / sizeof((rows)[0]));
+	d = departure(&f, 2, 0);
+	check(d && d->row == 3 && d->since == 1 && d->until == 1);
+	toy_free(&toy);
+	/* A free with preemption on is the task's own, before its alloc. */
+	rows[2].flags = 0;
+	read_rows(&f, rows, sizeof(rows) / sizeof((rows)[0]));
+	check(f.departures.nr == 0);
+	toy_free(&toy);
+}
+
 TEST(a_task_may_change_its_cpu)
 {
 	/* CPU 0 has no event of another task when task 7 continues on CPU 1. */
