@@ -85,6 +85,55 @@ static void move_to_turn(struct validate *v, list_nr list, frame_nr entry,
 }
 
 /*
+ * An entry that the drain skipped on the list of its own page `event`: it comes later, has another
+ * place, or has left. `next`: its next event, or NULL. Returns false if another task drains it.
+ */
+static bool pass_own(struct validate *v, list_nr list, frame_nr entry,
+		     const struct window_event *event, const struct window_event *next)
+{
+	struct model *m = v->m;
+	int order, type;
+
+	if (next && next->kind == EVENT_KIND_PCPU_DRAIN && next->at - event->at < SOON) {
+		if (next->pid != event->pid)
+			return false;
+		move_to_turn(v, list, entry, event, next);
+	} else if (is_there_later(next)) {
+		pcp_list_of(m, (int)(list - m->pcps[m->frames[entry].list].heads), &order, &type);
+		emit_block(&v->score, INFERRED_KIND_MOVED, entry, order, type, 0);
+		list_del(m->frames, entry);
+		list_add_head(m->frames, list, entry);
+	} else {
+		take_down_to(v, entry, entry);
+	}
+	return true;
+}
+
+/*
+ * The same on another list, which comes before it. `all_lists`: the drain empties them. Returns
+ * false if the entry may be there still.
+ */
+static bool pass_other(struct validate *v, list_nr list, frame_nr entry,
+		       const struct window_event *event, struct window_event *next, bool all_lists)
+{
+	struct pcp *pcp = &v->m->pcps[v->m->frames[entry].list];
+	bool soon = next && next->at - event->at < SOON;
+	bool late = next && is_taken_late(v->m, list, entry, next);
+
+	if (soon || !is_passed_over(v->m, list, entry, next)) {
+		if (!all_lists || (soon && next->kind == EVENT_KIND_PCPU_DRAIN))
+			return false;
+		if (is_there_later(next) && !late)
+			return false;
+	}
+	if (late)
+		take_late(v, next, pcp);
+	else
+		take_down_to(v, entry, entry);
+	return true;
+}
+
+/*
  * The kernel drained another entry than the model's next one, or, when it emptied all lists, an
  * entry of a later list. The entries before it have left the PCP or, if the tape shows them there
  * later, have another place.
@@ -93,53 +142,25 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, frame_nr 
 			  const struct window_event *event, bool all_lists)
 {
 	const struct model *m = v->m;
-	struct frame *f = m->frames;
+	const struct frame *f = &m->frames[event->frame];
 	list_nr list = list_of_entry(m, drain->pcp, event);
 	int left = PHANTOMS;
 
-	if (f[event->frame].state != FRAME_PCP || &m->pcps[f[event->frame].list] != drain->pcp)
+	if (f->state != FRAME_PCP || &m->pcps[f->list] != drain->pcp)
 		return;
 	for (; victim != event->frame && victim != NO_FRAME && left--;
 	     victim = pcp_drain_next(drain, m)) {
-		uint32_t here = drain->pcp->heads + (uint32_t)drain->list;
+		list_nr here = drain->pcp->heads + (uint32_t)drain->list;
 		struct window_event *next = window_find_frame(&v->window, event, victim);
 		const struct departure *departure = preempted_alloc(&v->whereabouts, here, victim);
-		int order, type;
 
-		if (departure) {
+		if (departure)
 			take_preempted(v, departure, left_before(&v->whereabouts, victim));
+		else if (take_back(v, doubtful_free_of(&v->whereabouts, victim)))
 			continue;
-		}
-		if (take_back(v, doubtful_free_of(&v->whereabouts, victim)))
-			continue;
-		if (here != list && is_passed_over(m, here, victim, next) &&
-		    (!next || next->at - event->at >= SOON)) {
-			if (is_there_later(next) && is_taken_late(m, here, victim, next))
-				take_late(v, next, drain->pcp);
-			else
-				take_down_to(v, victim, victim);
-			continue;
-		}
-		if (next && next->kind == EVENT_KIND_PCPU_DRAIN && next->at - event->at < SOON) {
-			if (here != list || next->pid != event->pid)
-				return;
-			move_to_turn(v, here, victim, event, next);
-			continue;
-		}
-		if (here != list && !all_lists)
+		else if (here == list ? !pass_own(v, here, victim, event, next)
+				      : !pass_other(v, here, victim, event, next, all_lists))
 			return;
-		if (is_there_later(next) && here != list) {
-			if (!is_taken_late(m, here, victim, next))
-				return;
-			take_late(v, next, drain->pcp);
-		} else if (is_there_later(next)) {
-			pcp_list_of(m, drain->list, &order, &type);
-			emit_block(&v->score, INFERRED_KIND_MOVED, victim, order, type, 0);
-			list_del(f, victim);
-			list_add_head(f, here, victim);
-		} else {
-			take_down_to(v, victim, victim);
-		}
 	}
 }
 

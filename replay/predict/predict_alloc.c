@@ -5,18 +5,34 @@
 #include "model/buddy.h"
 #include "model/scan_effects.h"
 
-/* Depth of an entry in its list; DEPTH_MAX if it is not there. */
-static int depth_of(struct validate *v, list_nr list, frame_nr frame)
+/* An alloc of another page than the model's, which is at `place` there. */
+static struct miss miss_of(const struct model *m, const struct window_event *alloc,
+			   uint64_t expected, enum place place)
+{
+	return (struct miss){
+		.event = alloc,
+		.zone = frame_zone(m, alloc->frame),
+		.decision = DECISION_ALLOC,
+		.cause = REPAIR_CAUSE_UNEXPLAINED,
+		.order = alloc->order,
+		.migratetype = alloc->migratetype,
+		.expected = expected,
+		.got = frame_pfn(m, alloc->frame),
+		.place = place,
+	};
+}
+
+/* Whether a list has an entry. */
+static bool is_on_list(struct validate *v, list_nr list, frame_nr frame)
 {
 	const struct model *m = v->m;
-	int depth = 0;
+	int left = DEPTH_MAX;
 
-	for (uint32_t f = m->frames[list].next;
-	     f != list && depth < DEPTH_MAX && may_search(&v->whereabouts);
-	     f = m->frames[f].next, depth++)
+	for (uint32_t f = m->frames[list].next; f != list && left-- && may_search(&v->whereabouts);
+	     f = m->frames[f].next)
 		if (f == frame)
-			return depth;
-	return DEPTH_MAX;
+			return true;
+	return false;
 }
 
 /*
@@ -92,72 +108,74 @@ static bool joined_unseen(struct validate *v, const struct pcp *pcp, int order)
 	return true;
 }
 
-/* The recorded page is not first on the model's list: take it anyway. */
-static void take_misplaced(struct validate *v, struct window_event *event, struct pcp *pcp,
-			   list_nr list)
+/* The recorded page is on its list, behind others. */
+static void take_behind(struct validate *v, struct window_event *event, struct pcp *pcp,
+			list_nr list, struct miss *miss)
+{
+	bool unknown = is_unknown(&v->score, event->frame);
+	bool late = take_those_before(v, event, pcp, list, miss);
+
+	if (pcp->cpu != event->cpu)
+		emit_there(v, event, pcp);
+	remove_entry(v, event->frame, REMOVED_FOR_ALLOC, NULL);
+	if (unknown || late)
+		accuracy_count(&v->score.accuracy, miss->zone, DECISION_ALLOC,
+			       unknown ? UNKNOWN : EXACT);
+}
+
+/* The recorded page is not on its list. */
+static void take_elsewhere(struct validate *v, const struct window_event *event,
+			   const struct pcp *pcp, struct miss *miss)
 {
 	struct model *m = v->m;
-	struct zone *zone = frame_zone(m, event->frame);
-	const struct frame *f = &m->frames[event->frame];
+	frame_nr head = block_head(m, event->frame);
 	bool unknown = is_unknown(&v->score, event->frame);
-	struct miss miss = {
-		.event = event,
-		.zone = zone,
-		.decision = DECISION_ALLOC,
-		.cause = REPAIR_CAUSE_UNEXPLAINED,
-		.order = event->order,
-		.migratetype = event->migratetype,
-		.expected = pcp && m->frames[list].next != list ? frame_pfn(m, m->frames[list].next)
-								: NONE,
-		.got = frame_pfn(m, event->frame),
-		.place = place_of(m, event->frame),
-	};
+
+	if (miss->place == PLACE_PCP) {
+		emit_there(v, event, &m->pcps[m->frames[head].list]);
+		miss->cause = REPAIR_CAUSE_OTHER_CPU_ALLOC;
+	} else if (miss->place == PLACE_FREE) {
+		miss->cause = REPAIR_CAUSE_CAPTURED;
+		emit_captured(v, event->frame, event->order, event->at);
+	} else if (miss->place == PLACE_USED)
+		miss->cause = REPAIR_CAUSE_MISSED_FREE;
+	unknown |= miss->place != PLACE_PCP && joined_unseen(v, pcp, event->order);
+	saw_pcp_page(v, event);
+	no_guess(&v->score, head);
+	force_used(m, event->frame, event->order);
+	m->frames[event->frame].list = 0;
+	if (unknown) {
+		accuracy_count(&v->score.accuracy, miss->zone, DECISION_ALLOC, UNKNOWN);
+		return;
+	}
+	accuracy_repair(&v->score.accuracy, miss->zone, miss->cause, 1ull << event->order);
+	missed(&v->score, miss);
+	repaired(&v->score);
+}
+
+/* The recorded page is not first on the model's list: take it anyway. */
+static void take_misplaced(struct validate *v, struct window_event *event, struct pcp *pcp)
+{
+	struct model *m = v->m;
+	const struct frame *f = &m->frames[event->frame];
+	list_nr list = pcp ? pcp_list(m, pcp, event->order, event->migratetype) : NO_FRAME;
+	bool empty = !pcp || m->frames[list].next == list;
+	struct miss miss = miss_of(m, event, empty ? NONE : frame_pfn(m, m->frames[list].next),
+				   place_of(m, event->frame));
 	const struct departure *departure = own_departure(&v->whereabouts, event);
-	int depth = DEPTH_MAX;
 
 	if (pcp && f->state == FRAME_PCP && f->order == event->order) {
 		if (departure && m->pcps[f->list].cpu == departure->cpu) {
 			pcp = &m->pcps[f->list];
 			list = pcp_list(m, pcp, event->order, event->migratetype);
 		}
-		if (&m->pcps[f->list] == pcp)
-			depth = depth_of(v, list, event->frame);
+		if (&m->pcps[f->list] == pcp && is_on_list(v, list, event->frame)) {
+			if (!departure || !take_before_others(v, departure))
+				take_behind(v, event, pcp, list, &miss);
+			return;
+		}
 	}
-	if (depth < DEPTH_MAX && departure && take_before_others(v, departure))
-		return;
-	if (depth < DEPTH_MAX) {
-		bool late = take_those_before(v, event, pcp, list, &miss);
-
-		if (pcp->cpu != event->cpu)
-			emit_there(v, event, pcp);
-		remove_entry(v, event->frame, REMOVED_FOR_ALLOC, NULL);
-		if (unknown || late)
-			accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC,
-				       unknown ? UNKNOWN : EXACT);
-		return;
-	} else {
-		if (miss.place == PLACE_PCP) {
-			emit_there(v, event, &m->pcps[m->frames[block_head(m, event->frame)].list]);
-			miss.cause = REPAIR_CAUSE_OTHER_CPU_ALLOC;
-		} else if (miss.place == PLACE_FREE) {
-			miss.cause = REPAIR_CAUSE_CAPTURED;
-			emit_captured(v, event->frame, event->order, event->at);
-		} else if (miss.place == PLACE_USED)
-			miss.cause = REPAIR_CAUSE_MISSED_FREE;
-		unknown |= miss.place != PLACE_PCP && joined_unseen(v, pcp, event->order);
-		saw_pcp_page(v, event);
-		no_guess(&v->score, block_head(m, event->frame));
-		force_used(m, event->frame, event->order);
-		m->frames[event->frame].list = 0;
-	}
-	if (unknown) {
-		accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC, UNKNOWN);
-		return;
-	}
-	if (depth == DEPTH_MAX)
-		accuracy_repair(&v->score.accuracy, zone, miss.cause, 1ull << event->order);
-	missed(&v->score, &miss);
-	repaired(&v->score);
+	take_elsewhere(v, event, pcp, &miss);
 }
 
 /* The PCP that an alloc takes its page from, or NULL: it takes pages past the PCPs. */
@@ -168,11 +186,42 @@ static struct pcp *pcp_of(const struct model *m, const struct window_event *allo
 		       : NULL;
 }
 
+/* Whether a page was taken before its alloc event: the event then only counts. */
+static bool is_taken_already(struct validate *v, struct window_event *event, const struct pcp *pcp)
+{
+	struct zone *zone = frame_zone(v->m, event->frame);
+	struct frame *f = &v->m->frames[event->frame];
+	struct miss miss = miss_of(v->m, event, NONE, PLACE_USED);
+
+	if (f->state != FRAME_USED || f->order != event->order)
+		return false;
+	if (f->list == NO_ALLOC) {
+		resolve_pending_miss(&v->score, event->frame, true);
+		joined_unseen(v, pcp, event->order);
+		accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC, EXACT);
+		accuracy_repair(&v->score.accuracy, zone, REPAIR_CAUSE_LATE_ALLOC,
+				1ull << event->order);
+		return true;
+	}
+	if (f->list < AWAITS_ALLOC_MISSED)
+		return false;
+	if (v->whereabouts.pushed[event->frame])
+		emit_direct(&v->score, event,
+			    row_of(&v->whereabouts, v->whereabouts.pushed[event->frame]));
+	if (f->list == AWAITS_ALLOC)
+		accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC, EXACT);
+	else if (v->score.guesses)
+		accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC, UNKNOWN);
+	else
+		missed(&v->score, &miss);
+	f->list = 0;
+	return true;
+}
+
 void predict_alloc(struct validate *v, struct window_event *event)
 {
 	struct model *m = v->m;
 	struct zone *zone = frame_zone(m, event->frame);
-	struct frame *f = &m->frames[event->frame];
 	struct pcp *pcp = pcp_of(m, event);
 	struct request rq;
 	bool late;
@@ -184,39 +233,8 @@ void predict_alloc(struct validate *v, struct window_event *event)
 		accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC, EXACT);
 		return;
 	}
-	if (f->state == FRAME_USED && f->order == event->order && f->list == NO_ALLOC) {
-		resolve_pending_miss(&v->score, event->frame, true);
-		joined_unseen(v, pcp, event->order);
-		accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC, EXACT);
-		accuracy_repair(&v->score.accuracy, zone, REPAIR_CAUSE_LATE_ALLOC,
-				1ull << event->order);
+	if (is_taken_already(v, event, pcp))
 		return;
-	}
-	if (f->state == FRAME_USED && f->order == event->order && f->list >= AWAITS_ALLOC_MISSED) {
-		struct miss miss = {
-			.event = event,
-			.zone = zone,
-			.decision = DECISION_ALLOC,
-			.cause = REPAIR_CAUSE_UNEXPLAINED,
-			.order = event->order,
-			.migratetype = event->migratetype,
-			.expected = NONE,
-			.got = frame_pfn(m, event->frame),
-			.place = PLACE_USED,
-		};
-
-		if (v->whereabouts.pushed[event->frame])
-			emit_direct(&v->score, event,
-				    row_of(&v->whereabouts, v->whereabouts.pushed[event->frame]));
-		if (f->list == AWAITS_ALLOC)
-			accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC, EXACT);
-		else if (v->score.guesses)
-			accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC, UNKNOWN);
-		else
-			missed(&v->score, &miss);
-		f->list = 0;
-		return;
-	}
 	emit_asked_node(&v->score, event);
 	rq = request_of(m, event);
 	predict_list_order(v, &rq, zone);
@@ -231,6 +249,5 @@ void predict_alloc(struct validate *v, struct window_event *event)
 		accuracy_count(&v->score.accuracy, zone, DECISION_ALLOC, EXACT);
 		return;
 	}
-	take_misplaced(v, event, pcp,
-		       pcp ? pcp_list(m, pcp, event->order, event->migratetype) : NO_FRAME);
+	take_misplaced(v, event, pcp);
 }
