@@ -6,10 +6,12 @@
 
 #include "model/force_state.h"
 
-static void mark_isolated(struct model *m, const struct compactor *task, frame_nr frame)
+/* A page of a free block of `order`. */
+static void mark_isolated(struct model *m, const struct compactor *task, frame_nr frame, int order)
 {
 	m->frames[frame].list = ISOLATED;
 	m->frames[frame].next = task->run;
+	m->frames[frame].prev = (uint32_t)order;
 }
 
 static void isolated(void *self, const struct compactor *task, frame_nr head, int order,
@@ -19,7 +21,7 @@ static void isolated(void *self, const struct compactor *task, frame_nr head, in
 
 	no_guess(&v->score, head);
 	for (uint32_t i = 0; i < 1u << order; i++)
-		mark_isolated(v->m, task, head + i);
+		mark_isolated(v->m, task, head + i, order);
 	emit_inferred(&v->score,
 		      (struct inferred){
 			      .kind = INFERRED_KIND_ISOLATED,
@@ -89,7 +91,7 @@ void take_given_back(struct validate *v, const struct window_event *event)
 	if (place_of(v->m, event->frame) == PLACE_FREE)
 		emit_isolated(&v->score, event->frame, event->order);
 	force_used(v->m, event->frame, event->order);
-	mark_isolated(v->m, task, event->frame);
+	mark_isolated(v->m, task, event->frame, event->order);
 	accuracy_repair(&v->score.accuracy, zone, REPAIR_CAUSE_FREE_UNDONE, 1ull << event->order);
 	emit_block(&v->score, INFERRED_KIND_UNDONE_FREE, event->frame, event->order,
 		   frame_block(v->m, event->frame)->migratetype, 0);

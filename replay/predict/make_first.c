@@ -5,10 +5,27 @@
 #include "model/buddy.h"
 #include "model/force_state.h"
 
+/*
+ * Whether the kernel may have reported a free chunk to the hypervisor, which no event shows: a pass
+ * takes up to 32 chunks off the lists, makes their pageblocks MOVABLE, and gives the chunks back to
+ * the tails, the last one first (page_reporting_cycle, __isolate_free_page, 5.7 to 7.3).
+ */
+static bool may_be_reported(const struct validate *v, int order)
+{
+	return order >= v->m->pageblock_order && !v->run.load.recorded_compactions.nr_running;
+}
+
 void take_vanished(struct validate *v, struct zone *zone, frame_nr chunk)
 {
 	struct frame *f = &v->m->frames[chunk];
 
+	if (may_be_reported(v, f->order) && f->list <= MIGRATETYPE_RECLAIMABLE &&
+	    f->list != MIGRATETYPE_MOVABLE) {
+		emit_block(&v->score, INFERRED_KIND_RETYPED, chunk, f->order, MIGRATETYPE_MOVABLE,
+			   0);
+		retype_blocks(v->m, chunk, f->order, MIGRATETYPE_MOVABLE);
+		return;
+	}
 	emit_isolated(&v->score, chunk, f->order);
 	free_list_del(v->m, zone, chunk);
 	f->state = FRAME_USED;
@@ -79,19 +96,34 @@ static void empty_lists(struct validate *v, struct zone *zone, int least, int or
 	}
 }
 
+/* The entries of a list before `chunk` go to its tail, the last one first. */
+static void give_back(struct model *m, list_nr list, frame_nr chunk)
+{
+	struct frame *f = m->frames;
+
+	for (frame_nr entry = f[chunk].prev, before; entry != list; entry = before) {
+		before = f[entry].prev;
+		list_del(f, entry);
+		list_add_tail(f, list, entry);
+	}
+}
+
 void turn_list(struct validate *v, list_nr list, frame_nr chunk, int behind)
 {
-	enum { FEW = 16 };
+	enum { FEW = 16, MOST_REPORTED = 32 /* PAGE_REPORTING_CAPACITY */ };
 	const struct frame *f = v->m->frames;
 	int before = 0, order = f[chunk].order, type = f[chunk].list;
 
-	for (frame_nr entry = f[list].next; entry != chunk && before <= FEW; entry = f[entry].next)
+	for (frame_nr entry = f[list].next; entry != chunk && before <= MOST_REPORTED;
+	     entry = f[entry].next)
 		before++;
 	if (before > FEW)
 		emit_cut(&v->score, chunk, behind);
 	for (frame_nr entry = f[list].next; entry != chunk && before <= FEW; entry = f[entry].next)
 		emit_block(&v->score, INFERRED_KIND_MOVED, entry, order, type, 0);
-	if (before)
+	if (before > 1 && before <= MOST_REPORTED && may_be_reported(v, order))
+		give_back(v->m, list, chunk);
+	else if (before)
 		rotate_list(v->m, list, chunk);
 }
 

@@ -145,6 +145,41 @@ static void emit_freed(struct validate *v, const struct pick *pick)
 			   pick->migratetype, 0);
 }
 
+/*
+ * The order of the free chunk that a page, isolated in the model, was a part of; below 0: none. All
+ * of that chunk is still isolated.
+ */
+static int isolated_chunk(const struct model *m, frame_nr page)
+{
+	const struct frame *f = &m->frames[block_head(m, page)], *first;
+
+	if (f->state != FRAME_USED || f->list != ISOLATED)
+		return -1;
+	if (f->order || f->prev > (uint32_t)m->max_order)
+		return f->order;
+	first = &m->frames[page & ~((1u << f->prev) - 1)];
+	for (uint32_t i = 0; i < 1u << f->prev; i++)
+		if (first[i].state != FRAME_USED || first[i].list != ISOLATED || first[i].order ||
+		    first[i].next != f->next)
+			return -1;
+	return (int)f->prev;
+}
+
+/* A page leaves the free lists of `type`: so no part of its chunk was isolated. */
+static void bring_back(struct validate *v, struct zone *zone, const struct pick *pick, int type)
+{
+	struct model *m = v->m;
+	int order = isolated_chunk(m, pick->frame);
+	frame_nr head;
+
+	if (order <= pick->order)
+		return;
+	head = pick->frame & ~((1u << order) - 1);
+	emit_block(&v->score, INFERRED_KIND_FREE, head, order, type, 0);
+	force_used(m, head, order);
+	buddy_put(m, zone, head, order, type, NULL);
+}
+
 /* rmqueue_core, with the claim that the record shows. */
 static uint32_t take_by_rules(struct validate *v, struct zone *zone, const struct request *rq,
 			      enum rmqueue_mode *mode, const struct pick *pick)
@@ -318,6 +353,8 @@ bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 		no_guess(&v->score, frame);
 		return true;
 	}
+	if (pick->extfrag && m->kernel->fallback >= FALLBACK_CLAIM_OR_SPLIT)
+		bring_back(v, zone, pick, pick->extfrag->fallback_migratetype);
 	/* Before the claim: it puts its chunks onto lists that were empty. */
 	make_first(v, zone, pick, other_block ? NO_FRAME : frame);
 	if ((pick->extfrag && move_recorded(v, zone, rq, mode, pick)) ||
@@ -330,6 +367,7 @@ bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 		retype_blocks(m, pick->extfrag->frame, pick->extfrag->fallback_order,
 			      pick->extfrag->migratetype);
 	no_guess(&v->score, block_head(m, pick->frame));
+	bring_back(v, zone, pick, pick->migratetype);
 	if (place_of(m, pick->frame) != PLACE_FREE)
 		emit_freed(v, pick);
 	if (m->frames[pick->frame].state == FRAME_USED)

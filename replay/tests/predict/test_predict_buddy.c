@@ -133,6 +133,64 @@ TEST(a_fallback_shows_that_larger_chunks_are_not_free)
 	check(frame_block(validate_model(v), 2048)->migratetype == MOVABLE);
 }
 
+TEST(a_chunk_that_seemed_to_be_gone_is_whole_if_a_page_of_it_is_taken)
+{
+	static const struct chunk chunks[] = {{2048, 9, MOVABLE}, {1024, 6, MOVABLE}};
+	/* The kernel preferred the smaller one, so 2048 was not free then. Later it is. */
+	static const struct row events[] = {
+		PAGE(0, ALLOC_EXTFRAG, .pfn = 1024, .order = 4, .migratetype = UNMOVABLE,
+		     .fallback_order = 6, .fallback_migratetype = MOVABLE),
+		ZONE_LOCKED(0, 1024, 4, UNMOVABLE),
+		ALLOC(0, 1024, 4, UNMOVABLE),
+		ZONE_LOCKED(0, 2048, 4, MOVABLE),
+		ALLOC(0, 2048, 4, MOVABLE),
+		ZONE_LOCKED(0, 2064, 4, MOVABLE),
+		ALLOC(0, 2064, 4, MOVABLE),
+	};
+	VALIDATE *v = VALIDATED(chunks, events, .kernel = "5.10");
+
+	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 3 &&
+	      decision_count(v, DECISION_ZONE_LOCKED).exact == 1);
+	check(validate_model(v)->frames[2080].state == FRAME_FREE);
+}
+
+TEST(a_reported_pageblock_is_movable)
+{
+	static const struct chunk chunks[] = {{1024, 9, MOVABLE}, {2048, 9, MOVABLE}};
+	/* The second fallback shows that the first block is not UNMOVABLE; nothing compacts. */
+	static const struct row events[] = {
+		EXTFRAG(0, 1024, 4, 9, UNMOVABLE, MOVABLE),
+		ALLOC(0, 1024, 4, UNMOVABLE),
+		FREE(0, 1024, 4),
+		EXTFRAG(0, 2048, 4, 9, UNMOVABLE, MOVABLE),
+		ALLOC(0, 2048, 4, UNMOVABLE),
+	};
+	VALIDATE *v = VALIDATED(chunks, events);
+	struct found_rows rows;
+
+	check(validate_model(v)->frames[1024].state == FRAME_FREE);
+	check(validate_model(v)->frames[1024].list == MOVABLE);
+	rows = inferred_rows(v);
+	check(rows.rows[1].kind == INFERRED_KIND_RETYPED && rows.rows[1].pfn == 1024);
+}
+
+TEST(reported_chunks_come_last_in_the_order_of_their_frees)
+{
+	static const struct chunk chunks[] = {
+		{512, 9, MOVABLE}, {1024, 9, MOVABLE}, {2048, 9, MOVABLE}, {3072, 9, MOVABLE}};
+	static const struct row events[] = {
+		ZONE_LOCKED(0, 3072, 8, MOVABLE), ALLOC(0, 3072, 8, MOVABLE),
+		ZONE_LOCKED(0, 3328, 8, MOVABLE), ALLOC(0, 3328, 8, MOVABLE),
+		ZONE_LOCKED(0, 2048, 8, MOVABLE), ALLOC(0, 2048, 8, MOVABLE),
+		ZONE_LOCKED(0, 2304, 8, MOVABLE), ALLOC(0, 2304, 8, MOVABLE),
+		ZONE_LOCKED(0, 1024, 8, MOVABLE), ALLOC(0, 1024, 8, MOVABLE),
+	};
+	VALIDATE *v = VALIDATED(chunks, events);
+
+	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 5 &&
+	      decision_count(v, DECISION_ZONE_LOCKED).exact == 4);
+}
+
 /* A page is stolen from a chunk of a MOVABLE block, which keeps its type. */
 #define STOLEN(p, from)                                                                            \
 	ZONE_LOCKED(0, p, 0, UNMOVABLE),                                                           \
