@@ -156,9 +156,11 @@ class Player:
         ]
         self.orders: dict[int, int] = {}  # pages between their free and their free_batched
         kinds = {row.event.kind for row in rows}
+        self.length = PASS if "kswapd_wake" in kinds else 0  # on average, of the recorded passes
         clock = Clock(machine, ticks="vmstat_update" not in kinds)
+        self.begin_first_passes()
         for zone in machine.zones:
-            zone.boosts_act = boosts_act or "kswapd_wake" in kinds
+            zone.boosts_act = boosts_act or not kinds.isdisjoint(("kswapd_wake", "kswapd_sleep"))
             zone.boost *= zone.boosts_act
             zone.reclaim_active &= zone.boosts_act
         batched = _batched(rows)
@@ -179,6 +181,18 @@ class Player:
                 self.free_batched(row.event.cpu, row.event.pfn)
             else:
                 self.free(row.event, begins_batch=number in batched)
+
+    def begin_first_passes(self) -> None:
+        """A pass that the snapshot shows lasts until the nap before the first sleep, if that is
+        the first of its node's turns."""
+        active = {zone.node for zone in self.machine.zones if zone.reclaim_active}
+        for ts, node, _, kind in reversed(self.turns):
+            if node in active and kind == "kswapd_sleep":
+                self.passes[node] = max(ts - NAP, 1)
+                self.awake[node] = "DMA"
+            else:
+                self.passes.pop(node, None)
+                self.awake.pop(node, None)
 
     def reclaim_event(self, row: Row) -> None:
         where = row.event.cpu
@@ -218,7 +232,7 @@ class Player:
                     for wake, _, _, kind in turns
                 )
                 if not soon and self.hears(node, ts, turns):
-                    self.own_passes[node] = (begin, begin + PASS, False)
+                    self.own_passes[node] = (begin, begin + self.length, False)
                 elif not soon:
                     self.waiting.add(node)
             begin, end, begun = self.own_passes.get(node, (ts + 1, 0, False))
