@@ -442,6 +442,21 @@ def test_the_published_counts_are_not_worse_than_earlier_ones(
     assert all(now >= before for now, before in zip(met[3:], reached, strict=False)), met
 
 
+def test_the_published_ab_is_right_more_often_than_a_second_live_pair() -> None:
+    (every,) = (row for row in results.read()["repeats.settings"]["rows"] if row[0] == "all")
+    _, comparisons, _, right, _, repeated = every
+    assert comparisons >= 24
+    assert right >= max(19, repeated)
+
+
+def test_the_published_programs_of_stamps_cost_less_than_a_point() -> None:
+    table = results.read()["stamps_cost.loads"]
+    most = {"programs, points": 1, "zone, bytes, % more": 5, "page, bytes, % more": 5}
+    for name, limit in most.items():
+        for row in table["rows"]:
+            assert float(row[table["columns"].index(name)].split()[0]) <= limit, name
+
+
 def test_the_published_intervals_hold_recordings_that_nobody_had_used() -> None:
     """The aim: 10 of 14, none wider than a factor of 3 or 10 to each side."""
     found = []
