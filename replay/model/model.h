@@ -99,7 +99,8 @@ _Static_assert(sizeof(struct frame) == 12, "12 bytes; with the 4 of page_map.h 1
 
 /*
  * frame.list of a used page: why it is used. 0: the usual case. Of a NO_ALLOC page, frame.next is
- * the number of the pending miss that waits for it, or NO_FRAME.
+ * the number of the pending miss that waits for it, or NO_FRAME. Of an ISOLATED page that recorded
+ * compaction took, frame.next is the number of the run, and frame.prev the order of its free chunk.
  */
 enum {
 	AWAITS_ALLOC = UINT16_MAX, /* taken before its alloc event, which may still come */

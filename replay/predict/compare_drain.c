@@ -156,10 +156,9 @@ static void skip_phantoms(struct validate *v, struct pcp_drain *drain, frame_nr 
 
 		if (departure)
 			take_preempted(v, departure, left_before(&v->whereabouts, victim));
-		else if (take_back(v, doubtful_free_of(&v->whereabouts, victim)))
-			continue;
-		else if (here == list ? !pass_own(v, here, victim, event, next)
-				      : !pass_other(v, here, victim, event, next, all_lists))
+		else if (!take_back(v, doubtful_free_of(&v->whereabouts, victim)) &&
+			 !(here == list ? pass_own(v, here, victim, event, next)
+					: pass_other(v, here, victim, event, next, all_lists)))
 			return;
 	}
 }

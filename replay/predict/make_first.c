@@ -121,7 +121,7 @@ void turn_list(struct validate *v, list_nr list, frame_nr chunk, int behind)
 		emit_cut(&v->score, chunk, behind);
 	for (frame_nr entry = f[list].next; entry != chunk && before <= FEW; entry = f[entry].next)
 		emit_block(&v->score, INFERRED_KIND_MOVED, entry, order, type, 0);
-	if (before > 1 && before <= MOST_REPORTED && may_be_reported(v, order))
+	if (before <= MOST_REPORTED && may_be_reported(v, order))
 		give_back(v->m, list, chunk);
 	else if (before)
 		rotate_list(v->m, list, chunk);

@@ -353,6 +353,7 @@ bool take_pick(struct validate *v, struct zone *zone, const struct request *rq,
 		no_guess(&v->score, frame);
 		return true;
 	}
+	/* Up to 6.8 a fallback moves chunks first, and the page may be of another one. */
 	if (pick->extfrag && m->kernel->fallback >= FALLBACK_CLAIM_OR_SPLIT)
 		bring_back(v, zone, pick, pick->extfrag->fallback_migratetype);
 	/* Before the claim: it puts its chunks onto lists that were empty. */

@@ -114,18 +114,21 @@ TEST(a_fallback_moves_the_recorded_chunk_s_block_and_no_other)
 	check(frame_block(validate_model(v), 1024)->migratetype == MOVABLE);
 }
 
+/* A fallback of 5.10 takes the smaller of two chunks: the kernel would prefer the larger one. */
+static const struct chunk two_sizes[] = {{2048, 9, MOVABLE}, {1024, 6, MOVABLE}};
+#define SMALLER_TAKEN                                                                              \
+	PAGE(0, ALLOC_EXTFRAG, .pfn = 1024, .order = 4, .migratetype = UNMOVABLE,                  \
+	     .fallback_order = 6, .fallback_migratetype = MOVABLE),                                \
+		ZONE_LOCKED(0, 1024, 4, UNMOVABLE), ALLOC(0, 1024, 4, UNMOVABLE)
+
 TEST(a_fallback_shows_that_larger_chunks_are_not_free)
 {
-	static const struct chunk chunks[] = {{2048, 9, MOVABLE}, {1024, 6, MOVABLE}};
 	static const struct row events[] = {
-		PAGE(0, ALLOC_EXTFRAG, .pfn = 1024, .order = 4, .migratetype = UNMOVABLE,
-		     .fallback_order = 6, .fallback_migratetype = MOVABLE),
-		ZONE_LOCKED(0, 1024, 4, UNMOVABLE),
-		ALLOC(0, 1024, 4, UNMOVABLE),
+		SMALLER_TAKEN,
 		ZONE_LOCKED(0, 1040, 4, UNMOVABLE),
 		ALLOC(0, 1040, 4, UNMOVABLE),
 	};
-	VALIDATE *v = VALIDATED(chunks, events, .kernel = "5.10");
+	VALIDATE *v = VALIDATED(two_sizes, events, .kernel = "5.10");
 
 	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 2 &&
 	      decision_count(v, DECISION_ZONE_LOCKED).exact == 1);
@@ -135,19 +138,15 @@ TEST(a_fallback_shows_that_larger_chunks_are_not_free)
 
 TEST(a_chunk_that_seemed_to_be_gone_is_whole_if_a_page_of_it_is_taken)
 {
-	static const struct chunk chunks[] = {{2048, 9, MOVABLE}, {1024, 6, MOVABLE}};
-	/* The kernel preferred the smaller one, so 2048 was not free then. Later it is. */
+	/* 2048 was not free then. Later it is. */
 	static const struct row events[] = {
-		PAGE(0, ALLOC_EXTFRAG, .pfn = 1024, .order = 4, .migratetype = UNMOVABLE,
-		     .fallback_order = 6, .fallback_migratetype = MOVABLE),
-		ZONE_LOCKED(0, 1024, 4, UNMOVABLE),
-		ALLOC(0, 1024, 4, UNMOVABLE),
+		SMALLER_TAKEN,
 		ZONE_LOCKED(0, 2048, 4, MOVABLE),
 		ALLOC(0, 2048, 4, MOVABLE),
 		ZONE_LOCKED(0, 2064, 4, MOVABLE),
 		ALLOC(0, 2064, 4, MOVABLE),
 	};
-	VALIDATE *v = VALIDATED(chunks, events, .kernel = "5.10");
+	VALIDATE *v = VALIDATED(two_sizes, events, .kernel = "5.10");
 
 	check(decision_count(v, DECISION_ZONE_LOCKED).nr == 3 &&
 	      decision_count(v, DECISION_ZONE_LOCKED).exact == 1);
