@@ -6,7 +6,6 @@
 
 #include "model/force_state.h"
 
-/* A page of a free block of `order`. */
 static void mark_isolated(struct model *m, const struct compactor *task, frame_nr frame, int order)
 {
 	m->frames[frame].list = ISOLATED;
