@@ -149,22 +149,25 @@ static long read_number(struct instance *instance, const char *file, long otherw
 
 /*
  * Large sub-buffers (6.8 and later) cost fewer reads. They are contiguous, so a fragmented machine
- * gets smaller ones.
+ * gets smaller ones: the first size of which it has a whole ring.
  */
-static void set_subbuf_size(struct instance *instance, size_t ring_kb)
+static int set_ring(struct instance *instance, size_t ring_kb, struct error *err)
 {
-	long page_kb = sysconf(_SC_PAGESIZE) / 1024, kb = page_kb;
-	long wanted = MAX_SUBBUF_KB;
+	long page_kb = sysconf(_SC_PAGESIZE) / 1024, kb = MAX_SUBBUF_KB;
 
-	while (wanted > page_kb && (size_t)wanted * MIN_SUBBUFS > ring_kb)
-		wanted /= 2;
-	for (; wanted > page_kb; wanted /= 2) {
-		write_number(instance, "buffer_subbuf_size_kb", wanted);
-		kb = read_number(instance, "buffer_subbuf_size_kb", page_kb);
-		if (kb >= wanted)
-			break;
+	while (kb > page_kb && (size_t)kb * MIN_SUBBUFS > ring_kb)
+		kb /= 2;
+	for (; kb >= page_kb; kb /= 2) {
+		write_number(instance, "buffer_subbuf_size_kb", kb);
+		if (read_number(instance, "buffer_subbuf_size_kb", page_kb) != kb)
+			continue;
+		write_number(instance, "buffer_size_kb", (long)ring_kb);
+		instance->subbuf_bytes = (size_t)kb * 1024;
+		instance->ring_bytes = (size_t)read_number(instance, "buffer_size_kb", 0) * 1024;
+		if (instance->ring_bytes >= ring_kb * 1024 / 2)
+			return 0;
 	}
-	instance->subbuf_bytes = (size_t)kb * 1024;
+	return fail(err, ENOMEM, "the kernel has no memory for a ring of %zu KB per CPU", ring_kb);
 }
 
 static int set_up(struct instance *instance, size_t ring_kb, struct error *err)
@@ -188,14 +191,8 @@ static int set_up(struct instance *instance, size_t ring_kb, struct error *err)
 		return ret;
 	if (!ring_kb)
 		ring_kb = instance_default_ring_kb();
-	set_subbuf_size(instance, ring_kb);
 	write_number(instance, "buffer_percent", BUFFER_PERCENT);
-	write_number(instance, "buffer_size_kb", (long)ring_kb);
-	instance->ring_bytes = (size_t)read_number(instance, "buffer_size_kb", 0) * 1024;
-	if (instance->ring_bytes < ring_kb * 1024 / 2)
-		return fail(err, ENOMEM, "the kernel has no memory for a ring of %zu KB per CPU",
-			    ring_kb);
-	return 0;
+	return set_ring(instance, ring_kb, err);
 }
 
 static int open_dir(struct tracefs_instance *tracefs, const char *name)
