@@ -145,18 +145,33 @@ static uint32_t alloc_granted(struct model *m, struct request *rq, struct zoneli
 	return frame;
 }
 
-/* Whether no zone of a request is above its min watermark. Sets its rights. */
-static bool all_below_min(const struct model *m, struct request *rq)
+/*
+ * Whether no zone of a request, or of those on `node`, is above a watermark with these rights, and
+ * has a page that the request may take without mixing (vm.defrag_mode). -1: any node.
+ */
+static bool all_below(const struct model *m, struct request *rq, int node, int wmark,
+		      uint32_t rights)
 {
 	const struct zonelist *list = zonelist_of(m, rq);
 
-	rq->flags = slow_path_rights(m, rq) | (never_mixes(m, rq) ? ALLOC_NOFRAGMENT : 0u);
+	rq->flags = rights | (never_mixes(m, rq) ? ALLOC_NOFRAGMENT : 0u);
 	for (int i = 0; i < list->nr; i++)
-		if (list->zones[i]->type <= rq->class_zone &&
-		    watermark_fast(m, list->zones[i], rq, WMARK_MIN) &&
+		if ((node < 0 || list->zones[i]->node == node) &&
+		    list->zones[i]->type <= rq->class_zone &&
+		    watermark_fast(m, list->zones[i], rq, wmark) &&
 		    has_unmixed(m, list->zones[i], rq))
 			return false;
 	return true;
+}
+
+static bool all_below_min(const struct model *m, struct request *rq)
+{
+	return all_below(m, rq, -1, WMARK_MIN, slow_path_rights(m, rq));
+}
+
+bool slow_path_enters(const struct model *m, struct request *rq, int node)
+{
+	return all_below(m, rq, node, WMARK_LOW, slow_path_rights_at_once(m, rq));
 }
 
 bool slow_path_recorded(struct model *m, struct request *rq)

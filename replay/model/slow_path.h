@@ -16,6 +16,12 @@ uint32_t slow_path_rights(const struct model *m, const struct request *rq);
  */
 uint32_t slow_path_rights_at_once(const struct model *m, const struct request *rq);
 
+/*
+ * Whether a request enters the slow path, as far as a node decides: none of its zones can serve it
+ * above its low watermark.
+ */
+bool slow_path_enters(const struct model *m, struct request *rq, int node);
+
 /* Count an entry into the slow path, and wake kswapd. */
 void slow_path_start(struct model *m, const struct request *rq, const struct zone *preferred);
 

@@ -195,12 +195,14 @@ static int wake_order(const struct model *m, int order)
 	return m->kernel->whole_blocks && order < m->pageblock_order ? m->pageblock_order : order;
 }
 
-static void call_kswapd(struct reclaim_run *run, const struct slow_entry *e)
+/* A call without GFP_KSWAPD_RECLAIM is not that of a request: of NUMA balancing, for example. */
+static void call_kswapd(struct reclaim_run *run, const struct slow_entry *e, struct request *rq)
 {
 	const struct model *m = run->model;
 
 	for (int node = 0; node < m->nr_nodes; node++)
-		if (tape_node(m, node) == e->node)
+		if (tape_node(m, node) == e->node &&
+		    (!(e->gfp_flags & GFP_KSWAPD_RECLAIM) || slow_path_enters(m, rq, node)))
 			reclaim_run_wake_kswapd(run, node, e->gfp_flags, wake_order(m, e->order),
 						e->class_zone);
 }
@@ -250,7 +252,7 @@ static void enter_slow_path(struct reclaim_run *run, const struct slow_entry *e)
 	m->now = (struct moment){e->ts > m->now.ts ? e->ts : m->now.ts, e->pid, e->cpu, 0};
 	run->at_entry = true;
 	if (e->node >= 0)
-		call_kswapd(run, e);
+		call_kswapd(run, e, &rq);
 	else if (rq.gfp_flags & GFP_THISNODE ? reclaim_there(m, &rq)
 					     : slow_path_reclaim_once(m, &rq))
 		note_reclaiming(run, e);

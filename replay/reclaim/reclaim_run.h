@@ -11,8 +11,8 @@
  * The record shows a request only when it is served, not why it was delayed: the request may have
  * waited, or a node may have been over its limit of dirty pages. So the model acts at each recorded
  * entry into the slow path. At a begin of direct reclaim the model reclaims if it has no page for
- * the request either. At a call of kswapd the model's kswapd is called; it wakes if its node is out
- * of balance in the model.
+ * the request either. At a call of kswapd it calls its own if the node has no zone above its low
+ * watermark either; that wakes if the node is out of balance.
  *
  * A task that asks again while its last reclaim would still run has not begun another one: that
  * request would have come later.

@@ -192,12 +192,19 @@ TEST(a_reclaim_for_a_pageblock_was_promoted_where_the_record_had_defrag_mode)
 	}
 }
 
+/* A request below the high watermark of the rules at hand calls no kswapd: it is above low. */
 TEST(a_recorded_call_wakes_kswapd_if_its_node_is_short)
 {
 	static const struct {
 		int free;
+		uint32_t gfp_flags;
 		uint64_t woken;
-	} cases[] = {{50, 1}, {1000, 0}};
+	} cases[] = {
+		{50, GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM, 1},
+		{250, GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM, 0},
+		{250, 0, 1}, /* not of a request */
+		{1000, 0, 0},
+	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		RECLAIM_MACHINE(w, reclaim_machine_new, "6.18", NULL);
@@ -208,7 +215,7 @@ TEST(a_recorded_call_wakes_kswapd_if_its_node_is_short)
 		w.run.entries[0] = (struct slow_entry){
 			.at = 50,
 			.ts = 2 * MS,
-			.gfp_flags = GFP_MOVABLE | GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM,
+			.gfp_flags = GFP_MOVABLE | cases[i].gfp_flags,
 			.class_zone = ZONE_NORMAL,
 		};
 		reclaim_run_until(&w.run, 50, 3 * MS);
