@@ -12,7 +12,8 @@ With --reclaim R1, the mode of policies that act through reclaim, the margins of
 calibrated. With --events zone, the recordings are projected to that event set first, and the
 margins are checked on the projections: they have none of their own.
 
-The tables: how often the recorded value lies within the 80 % interval, on each half; the ranks of
+The tables: how often the recorded value lies within the 80 % interval, on each half, of what the
+recording or a member has (0 in all of them cannot be missed); the ranks of
 the recorded values among the members; the mean CRPS (continuous ranked probability score) of one
 run, which is its error, and of the ensemble, on the scale of the logarithm of (count + 5).
 """
@@ -94,6 +95,11 @@ class Pair:
         value = interval.scaled(self.recorded, self.unit)
         return max(low - value, value - high, 0.0)
 
+    @property
+    def occurs(self) -> bool:
+        """Whether the recording or a member has any of it. What neither has cannot be missed."""
+        return bool(self.recorded or any(self.members))
+
     def within(self) -> bool:
         found = interval.interval(self.metric, self.unit, self.members, self.kind, self.most)
         return found.low <= self.recorded <= found.high
@@ -157,7 +163,7 @@ def margins(pairs: Sequence[Pair]) -> dict[str, dict[str, float]]:
     for kind in sorted({pair.kind for pair in pairs}, key=_KINDS.index):
         errors: dict[str, list[float]] = {}
         for pair in pairs:
-            if pair.kind == kind and pair.half == "calibration":
+            if pair.kind == kind and pair.half == "calibration" and pair.occurs:
                 errors.setdefault(pair.metric, []).append(pair.error)
         found[kind] = {
             metric: round(_margin(those), 4)
@@ -233,10 +239,10 @@ def _ranks(pairs: Sequence[Pair]) -> list[float]:
 
 def tables(pairs: Sequence[Pair]) -> dict[str, Any]:
     """The tables of the calibration."""
-    checked = [p for p in pairs if p.metric in CHECKED]
+    checked = [p for p in pairs if p.metric in CHECKED and p.occurs]
     coverage = []
     for half, kind, those in _groups(pairs):
-        of = [p for p in those if p.metric in CHECKED]
+        of = [p for p in those if p.metric in CHECKED and p.occurs]
         headline = [p for p in those if p.metric == HEADLINE]
         shares = [_share(of, lambda p: p.error == 0), _share(of, Pair.within)]
         shares += [_share(headline, Pair.within), _share(headline, _too_wide)]
