@@ -10,7 +10,8 @@ other pair, with an interval as wide in proportion. If the runs themselves are r
 the model, then their noise is the limit, and more or longer runs are the remedy.
 
 Prints a table: by setting, the comparisons, and of how many the live ratio lies in the interval,
-and has the right sign as well. For pairs these are means over all orders of two, rounded.
+and has the right sign as well: that of the prediction, or neither the live runs nor the interval
+show a difference. For pairs these are means over all orders of two, rounded.
 """
 
 import json
@@ -22,17 +23,21 @@ from typing import Any
 import program
 from program import table
 
-from pagetape.asking.interval import OFFSET
+from pagetape.ab.verdict import sign
+from pagetape.asking.interval import OFFSET, Ratio
 
 
-def _right(predicted: float, live: float, low: float, high: float) -> tuple[bool, bool]:
-    """Whether the live ratio lies in the interval, and on the predicted side of 1 as well."""
-    inside = low <= live <= high
-    return inside, inside and (predicted > 1) == (live > 1) and (predicted < 1) == (live < 1)
+def _right(predicted: Ratio, live: float, shown: bool) -> tuple[bool, bool]:
+    """Whether the live ratio lies in the interval, and has the right sign as well. `shown`: whether
+    the live runs show a difference."""
+    inside = predicted.low <= live <= predicted.high
+    same = sign(predicted.value) == sign(live) or not (shown or predicted.shown)
+    return inside, inside and same
 
 
 def of_model(metric: dict[str, Any]) -> tuple[float, float]:
-    return _right(metric["predicted"], metric["live"], metric["low"], metric["high"])
+    predicted = Ratio(*(metric[name] for name in ("predicted", "low", "high")))
+    return _right(predicted, metric["live"], metric["live_shown"])
 
 
 def of_pairs(metric: dict[str, Any]) -> tuple[float, float]:
@@ -40,7 +45,11 @@ def of_pairs(metric: dict[str, Any]) -> tuple[float, float]:
     sides = [metric["recorded"][side]["values"] for side in "AB"]
     ratios = [(b + OFFSET) / (a + OFFSET) for a, b in zip(*sides, strict=False)]
     low, high = (metric[limit] / metric["predicted"] for limit in ("low", "high"))
-    found = [_right(one, other, one * low, one * high) for one, other in permutations(ratios, 2)]
+    shown = metric["live_shown"]
+    found = [
+        _right(Ratio(one, one * low, one * high), other, shown)
+        for one, other in permutations(ratios, 2)
+    ]
     return mean(inside for inside, _ in found), mean(right for _, right in found)
 
 
