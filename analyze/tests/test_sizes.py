@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 MAX_LINES = 600
-MAX_TOTAL = 137_138  # a change that needs more says which mechanism it replaces, and raises this
+MAX_TOTAL = 137_173  # a change that needs more says which mechanism it replaces, and raises this
 CODE = {".c", ".h", ".pyx", ".pxi", ".py", ".pyi", ".sql", ".toml", ".build", ".css", ""}
 
 
