@@ -27,11 +27,10 @@ from pagetape.ab.verdict import sign
 from pagetape.asking.interval import OFFSET, Ratio
 
 
-def _right(predicted: Ratio, live: float, shown: bool) -> tuple[bool, bool]:
-    """Whether the live ratio lies in the interval, and has the right sign as well. `shown`: whether
-    the live runs show a difference."""
+def _right(predicted: Ratio, live: float, live_shown: bool) -> tuple[bool, bool]:
+    """Whether the live ratio lies in the interval, and has the right sign as well."""
     inside = predicted.low <= live <= predicted.high
-    same = sign(predicted.value) == sign(live) or not (shown or predicted.shown)
+    same = sign(predicted.value) == sign(live) or not (live_shown or predicted.shown)
     return inside, inside and same
 
 
@@ -45,9 +44,8 @@ def of_pairs(metric: dict[str, Any]) -> tuple[float, float]:
     sides = [metric["recorded"][side]["values"] for side in "AB"]
     ratios = [(b + OFFSET) / (a + OFFSET) for a, b in zip(*sides, strict=False)]
     low, high = (metric[limit] / metric["predicted"] for limit in ("low", "high"))
-    shown = metric["live_shown"]
     found = [
-        _right(Ratio(one, one * low, one * high), other, shown)
+        _right(Ratio(one, one * low, one * high), other, metric["live_shown"])
         for one, other in permutations(ratios, 2)
     ]
     return mean(inside for inside, _ in found), mean(right for _, right in found)

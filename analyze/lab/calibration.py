@@ -13,9 +13,9 @@ calibrated. With --events zone, the recordings are projected to that event set f
 margins are checked on the projections: they have none of their own.
 
 The tables: how often the recorded value lies within the 80 % interval, on each half, of what the
-recording or a member has (0 in all of them cannot be missed); the ranks of
-the recorded values among the members; the mean CRPS (continuous ranked probability score) of one
-run, which is its error, and of the ensemble, on the scale of the logarithm of (count + 5).
+recording or a member has (0 in all of them cannot be missed); the ranks of the recorded values
+among the members; the mean CRPS (continuous ranked probability score) of one run, which is its
+error, and of the ensemble, on the scale of the logarithm of (count + 5).
 """
 
 import math
@@ -237,12 +237,16 @@ def _ranks(pairs: Sequence[Pair]) -> list[float]:
     return [round(100 * nr / len(pairs)) for nr in bins]
 
 
+def _checked(pairs: Sequence[Pair]) -> list[Pair]:
+    return [p for p in pairs if p.metric in CHECKED and p.occurs]
+
+
 def tables(pairs: Sequence[Pair]) -> dict[str, Any]:
     """The tables of the calibration."""
-    checked = [p for p in pairs if p.metric in CHECKED and p.occurs]
+    checked = _checked(pairs)
     coverage = []
     for half, kind, those in _groups(pairs):
-        of = [p for p in those if p.metric in CHECKED and p.occurs]
+        of = _checked(those)
         headline = [p for p in those if p.metric == HEADLINE]
         shares = [_share(of, lambda p: p.error == 0), _share(of, Pair.within)]
         shares += [_share(headline, Pair.within), _share(headline, _too_wide)]

@@ -445,8 +445,8 @@ def test_the_published_counts_are_not_worse_than_earlier_ones(
 def test_the_published_ab_is_right_more_often_than_a_second_live_pair() -> None:
     (every,) = (row for row in results.read()["repeats.settings"]["rows"] if row[0] == "all")
     _, comparisons, _, right, _, repeated = every
-    assert comparisons >= 23
-    assert right >= max(2 / 3 * comparisons, repeated)
+    assert comparisons >= 23  # six settings have so many metrics
+    assert right >= max(21, repeated)
 
 
 def test_the_published_programs_of_stamps_cost_less_than_a_point() -> None:

@@ -16,10 +16,7 @@ uint32_t slow_path_rights(const struct model *m, const struct request *rq);
  */
 uint32_t slow_path_rights_at_once(const struct model *m, const struct request *rq);
 
-/*
- * Whether a request enters the slow path, as far as a node decides: none of its zones can serve it
- * above its low watermark.
- */
+/* Whether a request enters the slow path, as far as a node decides: no zone of it is above low. */
 bool slow_path_enters(const struct model *m, struct request *rq, int node);
 
 /* Count an entry into the slow path, and wake kswapd. */

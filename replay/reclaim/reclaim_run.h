@@ -12,7 +12,8 @@
  * waited, or a node may have been over its limit of dirty pages. So the model acts at each recorded
  * entry into the slow path. At a begin of direct reclaim the model reclaims if it has no page for
  * the request either. At a call of kswapd it calls its own if the node has no zone above its low
- * watermark either; that wakes if the node is out of balance.
+ * watermark either (for a dirty node the kernel calls above it, too); that wakes if the node is out
+ * of balance.
  *
  * A task that asks again while its last reclaim would still run has not begun another one: that
  * request would have come later.

@@ -203,6 +203,7 @@ TEST(a_recorded_call_wakes_kswapd_if_its_node_is_short)
 		{50, GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM, 1},
 		{250, GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM, 0},
 		{250, 0, 1}, /* not of a request */
+		{1000, GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM, 0},
 		{1000, 0, 0},
 	};
 
