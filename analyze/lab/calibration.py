@@ -63,6 +63,7 @@ CHECKED = (
     "foreign pages at the end",
 )
 HEADLINE = "fallbacks"
+BELOW_MIN = "allocs below min everywhere"  # of each recording, too
 
 # The margin is this quantile of the errors; between 70 and 90 % of unseen values should lie within.
 SHARE = 0.8
@@ -241,6 +242,18 @@ def _checked(pairs: Sequence[Pair]) -> list[Pair]:
     return [p for p in pairs if p.metric in CHECKED and p.occurs]
 
 
+def _by_recording(pairs: Sequence[Pair], metric: str, recorded: str) -> dict[str, Any]:
+    """One metric of every recording that has a value of it."""
+    rows = []
+    for p in sorted(pairs, key=lambda p: (p.half, p.recording)):
+        if p.metric == metric:
+            within = "yes" if p.within() else "no"
+            found = [p.recorded, median(p.members), list(p.width), within]
+            rows.append([p.recording, p.half, p.kind, *found])
+    names = ("recording", "half", "is", recorded, "median", "80 % interval", "within")
+    return table(names, rows)
+
+
 def tables(pairs: Sequence[Pair]) -> dict[str, Any]:
     """The tables of the calibration."""
     checked = _checked(pairs)
@@ -267,19 +280,6 @@ def tables(pairs: Sequence[Pair]) -> dict[str, Any]:
             mean(p.crps(p.members) for p in those),
         )
         scores.append([half, kind, round(before, 3), round(after, 3)])
-    fallbacks: list[list[Any]] = [
-        [
-            p.recording,
-            p.half,
-            p.kind,
-            p.recorded,
-            median(p.members),
-            list(p.width),
-            "yes" if p.within() else "no",
-        ]
-        for p in sorted(pairs, key=lambda p: (p.half, p.recording))
-        if p.metric == HEADLINE
-    ]
     bins = [f"{100 * i // _BINS} to {100 * (i + 1) // _BINS} %" for i in range(_BINS)]
     group = ("half", "recordings that are")
     wide = "fallbacks, interval wider than a factor of 3"
@@ -292,10 +292,8 @@ def tables(pairs: Sequence[Pair]) -> dict[str, Any]:
         "by_metric": table(("metric", "within, calibration", "within, check", widened), by_metric),
         "ranks": table((*group, *bins), ranks),
         "crps": table((*group, "one run", "ensemble"), scores),
-        "fallbacks": table(
-            ("recording", "half", "is", "fallbacks recorded", "median", "80 % interval", "within"),
-            fallbacks,
-        ),
+        "fallbacks": _by_recording(pairs, HEADLINE, "fallbacks recorded"),
+        "below_min": _by_recording(pairs, BELOW_MIN, "requests recorded"),
     }
 
 
