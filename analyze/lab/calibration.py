@@ -159,18 +159,18 @@ def measure(path: Path, nr: int, jobs: int | None, reclaim: str) -> Iterator[Pai
 
 
 def margins(pairs: Sequence[Pair]) -> dict[str, dict[str, float]]:
-    """The margins of each kind: of every metric, a quantile of its errors."""
+    """The margins of each kind: of every metric, a quantile of its errors where it occurs; where
+    few recordings have any of it, of all."""
+    measured: dict[tuple[str, str], list[Pair]] = {}
+    for pair in pairs:
+        if pair.half == "calibration":
+            measured.setdefault((pair.kind, pair.metric), []).append(pair)
     found: dict[str, dict[str, float]] = {}
-    for kind in sorted({pair.kind for pair in pairs}, key=_KINDS.index):
-        errors: dict[str, list[float]] = {}
-        for pair in pairs:
-            if pair.kind == kind and pair.half == "calibration" and pair.occurs:
-                errors.setdefault(pair.metric, []).append(pair.error)
-        found[kind] = {
-            metric: round(_margin(those), 4)
-            for metric, those in errors.items()
-            if len(those) >= _LEAST
-        }
+    for (kind, metric), those in measured.items():
+        having = [pair for pair in those if pair.occurs]
+        errors = [pair.error for pair in (having if len(having) >= _LEAST else those)]
+        if len(errors) >= _LEAST:
+            found.setdefault(kind, {})[metric] = round(_margin(errors), 4)
     return found
 
 

@@ -66,7 +66,8 @@ def measure(name: str, arguments: Sequence[str], path: Path = results.RESULTS) -
     except ValueError:
         program.say(f"lab: {name}: no result")
         return False
-    found = results.stamped(result, name, " ".join(words))
+    shown = ["DIR" if Path(word).is_absolute() else word for word in arguments]
+    found = results.stamped(result, name, " ".join([*one.command, *shown]))
     others = {title: t for title, t in results.read(path).items() if title.split(".")[0] != name}
     results.write(others | found, path)
     for title, table in found.items():

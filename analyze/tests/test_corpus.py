@@ -466,3 +466,11 @@ def test_the_published_intervals_hold_recordings_that_nobody_had_used() -> None:
     assert len(found) >= 14
     assert sum(low <= recorded <= high for recorded, low, high in found) >= len(found) * 10 / 14
     assert all(high - low <= 20 or high <= 3 * low for _, low, high in found)
+
+
+@pytest.mark.parametrize("table", ["intervals.below_min", "intervals_real.below_min"])
+def test_the_published_intervals_hold_requests_below_min(table: str) -> None:
+    """The aim: 8 of 10 unseen recordings that have an exact start and lost nothing."""
+    rows = [row for row in results.read()[table]["rows"] if row[1:3] == ["check", "whole"]]
+    assert len(rows) >= 10
+    assert sum(row[6] == "yes" for row in rows) >= 0.8 * len(rows)

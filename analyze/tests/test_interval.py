@@ -5,6 +5,7 @@ import math
 import random
 from statistics import median
 
+import calibration
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -138,6 +139,22 @@ def test_a_metric_without_a_margin_gets_that_of_one_alike() -> None:
         assert interval.margin("PCP refill pages", kind) == alike
         alike = interval.margin("fallbacks", kind)
         assert interval.margin("fallbacks for order 12", kind) == alike
+
+
+def test_a_margin_comes_from_the_recordings_that_have_the_metric() -> None:
+    """Of 40 recordings 20 have none of it, recorded or modelled: their errors of 0 do not count,
+    but of a metric that four have."""
+
+    def pair(nr: int, metric: str, recorded: float, half: str = "calibration") -> calibration.Pair:
+        members = [10.0 if recorded else 0.0] * 16
+        return calibration.Pair(
+            str(nr), half, "whole", metric, "events", recorded, 0, members, None
+        )
+
+    pairs = [pair(nr, "often", 25 if nr < 20 else 0) for nr in range(40)]
+    pairs += [pair(nr, "seldom", 25 if nr < 4 else 0) for nr in range(40)]
+    pairs += [pair(nr, "often", 5000, "check") for nr in range(40)]
+    assert calibration.margins(pairs) == {"whole": {"often": round(math.log(2), 4), "seldom": 0.0}}
 
 
 @pytest.mark.parametrize(

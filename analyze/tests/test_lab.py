@@ -19,6 +19,11 @@ import pytest
 import results
 
 
+def test_no_command_of_a_table_has_a_place_of_the_machine_that_ran_it() -> None:
+    for name, one in results.read().items():
+        assert not [word for word in one["command"].split() if word.startswith("/")], name
+
+
 def test_the_pages_show_the_tables_of_results_json() -> None:
     """`make lab` would change no page."""
     tables = results.read()
@@ -70,12 +75,12 @@ def test_a_measurement_replaces_its_tables_and_no_other(
     monkeypatch.setitem(lab.MEASUREMENTS, "m", lab.Measurement("g", "", (str(script),)))
     old = {"date": "", "machine": "", "command": "", "columns": ["x"], "rows": [[1]]}
     results.write({"m.gone": old, "mm.stays": old}, path)
-    assert not lab.measure("m", ["--fast"], path)
+    assert not lab.measure("m", ["--fast", str(tmp_path)], path)
     found = json.loads(path.read_text())
     assert found.keys() == {"m.figures", "m.rows", "mm.stays"}
     assert found["m.figures"]["rows"] == [["seconds", 2], ["idle cpus", 3]]
     assert found["m.rows"]["columns"] == ["a", "b"]
-    assert found["m.rows"]["command"].endswith("m.py --fast")
+    assert found["m.rows"]["command"].endswith("m.py --fast DIR")
     assert "| 2 | 99.5 % of 200 |" in capsys.readouterr().out
     script.write_text("print('no JSON')")
     assert not lab.measure("m", [], path)
