@@ -250,7 +250,7 @@ def gate(build: Path, check: Path) -> list[list[Step]]:
             pytest_step(
                 "other",
                 results,
-                *("-m", "not live", "--numprocesses", "3"),
+                *("-m", "not live", "--numprocesses", "2"),
                 *("--dist", "loadfile", "--no-loadscope-reorder"),
                 *("--timeout", "300", "--timeout-method", "thread"),  # ends loops in C, too
                 before=("nice", "-n", "19"),
